@@ -1,6 +1,4 @@
 /*
- * Copyright 2026 The delta-rlc authors
- *
  * Licensed under the Apache License, Version 2.0 (the "License");
  * you may not use this file except in compliance with the License.
  * You may obtain a copy of the License at
