@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 
 import sbt.internal.inc.FileAnalysisStore;
 import sbt.internal.inc.IncrementalCompilerImpl;
@@ -74,12 +75,15 @@ public final class ZincMain {
     ScalaCompiler scalac = ZincUtil.scalaCompiler(si, new File(one(in, "bridge")));
     Compilers compilers = ZincUtil.compilers(si, ClasspathOptionsUtil.boot(), scala.Option.empty(), scalac);
 
-    VirtualFile[] cp = many(in, "classpath").stream().filter(p -> new File(p).exists())
+    Path out = Paths.get(one(in, "out"));
+    Files.createDirectories(out);
+    // The output itself is on the class path: what is not recompiled is found there.
+    VirtualFile[] cp = Stream.concat(
+        Stream.of(out.toString()), many(in, "classpath").stream())
+        .filter(p -> new File(p).exists())
         .map(p -> conv.toVirtualFile(Paths.get(p))).toArray(VirtualFile[]::new);
     VirtualFile[] src = many(in, "source").stream()
         .map(p -> conv.toVirtualFile(Paths.get(p))).toArray(VirtualFile[]::new);
-    Path out = Paths.get(one(in, "out"));
-    Files.createDirectories(out);
     File cache = new File(one(in, "analysis"));
     AnalysisStore store = FileAnalysisStore.binary(cache);
     Optional<AnalysisContents> old = store.get();
