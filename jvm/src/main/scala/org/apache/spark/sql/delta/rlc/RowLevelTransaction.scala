@@ -1,0 +1,415 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+package org.apache.spark.sql.delta.rlc
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import io.github.deltarlc.{Refusal, Resolution, RowLevelConcurrency}
+import org.apache.spark.sql.delta._
+import org.apache.spark.sql.delta.actions._
+import org.apache.spark.sql.delta.stats.DeltaScan
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.Expression
+
+/**
+ * Delta's transaction, which on a lost race first looks whether the winners changed other rows.
+ *
+ * Delta's own [[ConflictChecker]] decides every conflict, as always; what differs is what it is
+ * shown of the winners. Entries of files that are proven to be disjoint (`rowLevelResolvedPaths`)
+ * are left out of the winning commits, and after the last winner the transaction's actions are put
+ * on top of those files' new state. What is not proven is shown, and aborts as on stock Delta.
+ *
+ * Lives in Delta's package for `resolveConflicts`, [[CurrentTransactionInfo]] and
+ * [[WinningCommitSummary]], all private to it at v4.4.0.
+ *
+ * @param command the statement that runs in this transaction
+ * @param settings its confs, read when it started
+ */
+private[rlc] class RowLevelTransaction(
+    override val deltaLog: DeltaLog,
+    override val catalogTable: Option[CatalogTable],
+    override val snapshot: Snapshot,
+    command: CommandFacts,
+    settings: RowLevelConcurrencyConf.Settings)
+  extends OptimisticTransaction(deltaLog, catalogTable, snapshot) {
+
+  // ---- G9: a DML command finds its rows through filterFiles; whatever comes here is another read
+
+  @volatile private var sawOtherScan = false
+
+  override def filesForScan(filters: Seq[Expression], keepNumRecords: Boolean): DeltaScan = {
+    sawOtherScan = true
+    super.filesForScan(filters, keepNumRecords)
+  }
+
+  override def filesForScan(limit: Long, partitionFilters: Seq[Expression]): DeltaScan = {
+    sawOtherScan = true
+    super.filesForScan(limit, partitionFilters)
+  }
+
+  override def filesWithStatsForScan(partitionFilters: Seq[Expression]): DataFrame = {
+    sawOtherScan = true
+    super.filesWithStatsForScan(partitionFilters)
+  }
+
+  // ---- conflict resolution
+
+  private val memory = new PassMemory
+
+  override protected def resolveConflicts(
+      currentTransactionInfo: CurrentTransactionInfo,
+      firstWinningVersion: Long,
+      lastWinningVersion: Long,
+      conflictingCommitFiles: Seq[FileStatus],
+      commitIsolationLevel: IsolationLevel): CurrentTransactionInfo = {
+    memory.passes += 1
+    val pass = new Pass(currentTransactionInfo, firstWinningVersion, lastWinningVersion,
+      conflictingCommitFiles, commitIsolationLevel)
+    def stock(): CurrentTransactionInfo = super.resolveConflicts(currentTransactionInfo,
+      firstWinningVersion, lastWinningVersion, conflictingCommitFiles, commitIsolationLevel)
+    var rebased = false
+    try {
+      val resolved = pass.resolve(() => stock())
+      rebased = true
+      resolved
+    } catch {
+      case e: DeltaConcurrentModificationException =>
+        pass.refusals.foreach(refusal => e.addSuppressed(new NotReconciled(refusal)))
+        pass.afterAbort()
+        throw e
+    } finally {
+      pass.report(rebased)
+    }
+  }
+
+  /** One pass: all commits that won since the transaction read, or since the pass before. */
+  private final class Pass(
+      info: CurrentTransactionInfo,
+      firstVersion: Long,
+      lastVersion: Long,
+      commitFiles: Seq[FileStatus],
+      isolationLevel: IsolationLevel) {
+
+    private val startNanos = System.nanoTime()
+    private val deadline = new Deadline(settings.maxResolutionTimeMs)
+    private val hadoopConf = deltaLog.newDeltaHadoopConf()
+    private val verdicts = new FileVerdicts(
+      new DeletionVectorReader(deltaLog.dataPath, hadoopConf), settings, memory.bitmaps)
+    private val writer =
+      new MergedDeletionVectorWriter(deltaLog.dataPath, hadoopConf, info.metadata)
+    private var refused = Vector.empty[Refusal]
+    private var decided = Map.empty[String, FileVerdict]
+    private var bytesWritten = 0L
+    private var earlierAttemptsFailed = false
+
+    def refusals: Seq[Refusal] = refused
+
+    def resolve(stock: () => CurrentTransactionInfo): CurrentTransactionInfo = {
+      val logBytes = commitFiles.map(_.getLen).sum
+      gate(info.protocol, info.metadata).orElse {
+        if (logBytes > settings.maxDvBytes) {
+          Some(Refusal("BUDGET", None, s"the winning commits have $logBytes bytes, " +
+            s"${RowLevelConcurrencyConf.MAX_DV_BYTES.key} = ${settings.maxDvBytes}"))
+        } else {
+          None
+        }
+      } match {
+        case Some(refusal) =>
+          refused :+= refusal
+          stock()
+        case None =>
+          val winners = commitFiles.map(WinningCommitSummary.createFromFileStatus(deltaLog, _))
+          // Our own commit, whose success was lost on the way: Delta's business alone.
+          if (resolveAgainstWinningCommit(winners.head, firstVersion, info).isDefined) stock()
+          else resolveAgainst(winners)
+      }
+    }
+
+    private def gate(protocol: Protocol, metadata: Metadata): Option[Refusal] =
+      RuleTable.check(RuleTable.conflict,
+        ConflictFacts(command, info, protocol, metadata, isolationLevel, sawOtherScan))
+
+    private def resolveAgainst(winners: Seq[WinningCommitSummary]): CurrentTransactionInfo = {
+      // The version this transaction tried to write is somebody else's, so its attempt failed.
+      earlierAttemptsFailed = winners.head.commitInfo.flatMap(_.txnId).exists(_ != txnId)
+      val chains = follow(winners)
+      val files = gate(
+        winners.flatMap(_.protocol).lastOption.getOrElse(info.protocol),
+        winners.flatMap(_.metadataUpdates).lastOption.getOrElse(info.metadata)) match {
+        case Some(refusal) =>
+          refused :+= refusal
+          Nil
+        case None => shared(chains, winners)
+      }
+      // First as if all files were disjoint: a conflict that no DV can settle costs no read.
+      val optimistic = runChecks(winners, files.map(_.path).toSet)
+      decided = verdicts.decide(files, deadline)
+      val doubtful = decided.values.collect { case FileVerdict.Refuse(refusal) => refusal }
+      refused ++= doubtful
+      doubtful.foreach(logRefusal)
+      val checked =
+        if (doubtful.isEmpty) optimistic
+        else runChecks(winners, resolvedPaths)
+      val rebased = rebase(checked, files.map(file => file.path -> file).toMap, winners)
+      remember(winners, chains, files, rebased)
+      rebased
+    }
+
+    private def resolvedPaths: Set[String] =
+      decided.collect { case (path, verdict) if !verdict.isInstanceOf[FileVerdict.Refuse] => path }
+        .toSet
+
+    // -- the log's structure
+
+    private def follow(winners: Seq[WinningCommitSummary]): Map[String, WinnerChain] = {
+      val mentioned = mutable.HashSet.empty[String]
+      winners.foreach(_.actions.foreach {
+        case a: AddFile => mentioned += a.path
+        case r: RemoveFile => mentioned += r.path
+        case _ =>
+      })
+      val readEntries = info.readFiles.iterator.filter(f => mentioned(f.path))
+        .map(f => f.path -> KnownEntry(f.deletionVector)).toMap
+      val removedEntries = ownRemoves.view.mapValues(r => KnownEntry(r.deletionVector))
+      WinnerChains.follow(
+        winners,
+        known = path => memory.live(path).orElse(removedEntries.get(path))
+          .orElse(readEntries.get(path)),
+        bornBefore = memory.born)
+    }
+
+    private lazy val ownRemoves: Map[String, RemoveFile] =
+      info.actions.collect { case r: RemoveFile => r.path -> r }.toMap
+
+    private lazy val ownAdds: Map[String, AddFile] =
+      info.actions.collect { case a: AddFile => a.path -> a }.toMap
+
+    private def role(path: String): LoserRole =
+      memory.role(path).getOrElse {
+        (ownRemoves.get(path), ownAdds.get(path)) match {
+          case (Some(removed), Some(added)) if WinnerChains.hasRows(added.deletionVector) =>
+            LoserRole.Touched(removed, added)
+          case (None, None) => LoserRole.Untouched
+          case _ => LoserRole.Other
+        }
+      }
+
+    /** The files whose structure allows a merge; the others are refused with their reason. */
+    private def shared(
+        chains: Map[String, WinnerChain],
+        winners: Seq[WinningCommitSummary]): Seq[SharedFile] = {
+      val firstSkippedAppend =
+        if (isolationLevel == WriteSerializable) memory.firstAppend.orElse(firstBlindAppend(winners))
+        else None
+      chains.toSeq.flatMap { case (path, chain) =>
+        val facts = PathFacts(path, chain, role(path), firstSkippedAppend)
+        val refusal = RuleTable.check(RuleTable.structure, facts, Some(path))
+        // New files of the winners are no merge that failed; Delta's append check names them.
+        if (!chain.born) refused ++= refusal
+        for (live <- chain.live if refusal.isEmpty && WinnerChains.hasRows(live.deletionVector))
+          yield {
+            val base = facts.loser match {
+              case LoserRole.Touched(removed, _) => removed.deletionVector
+              case _ => memory.base(path).getOrElse(chain.base)
+            }
+            SharedFile(path, base, facts.loser, live)
+          }
+      }
+    }
+
+    private def firstBlindAppend(winners: Seq[WinningCommitSummary]): Option[Long] =
+      winners.find(_.blindAppendAddedFiles.nonEmpty).map(_.commitVersion)
+
+    // -- Delta's checks
+
+    /**
+     * Delta's phases and checks for each winner, with the entries of `resolved` files out of sight.
+     * A row tracking backfill is shown whole: Delta skips its entries in the file checks, and
+     * takes row ids from them.
+     */
+    private def runChecks(
+        winners: Seq[WinningCommitSummary], resolved: String => Boolean): CurrentTransactionInfo =
+      winners.foldLeft(info) { (current, winner) =>
+        val shown = if (winner.isRowTrackingBackfillTxn) winner else withoutFiles(winner, resolved)
+        val checked = resolveAgainstWinningCommit(winner, firstVersion, current).getOrElse {
+          new ConflictChecker(spark, current, shown, isolationLevel)
+            .checkConflictsAndValidateActions()
+        }
+        logInfo(s"No conflicts in version ${winner.commitVersion}")
+        checked
+      }
+
+    private def withoutFiles(
+        winner: WinningCommitSummary, resolved: String => Boolean): WinningCommitSummary =
+      new WinningCommitSummary(
+        winner.actions.filter {
+          case file @ (_: AddFile | _: RemoveFile) =>
+            !ResolutionPolicy.current.hides(file.asInstanceOf[FileAction], resolved)
+          case _ => true
+        },
+        winner.fileStatus,
+        winner.readTimeMs)
+
+    // -- the rebase
+
+    private def rebase(
+        checked: CurrentTransactionInfo,
+        files: Map[String, SharedFile],
+        winners: Seq[WinningCommitSummary]): CurrentTransactionInfo = {
+      val merged = decided.toSeq.collect { case (path, FileVerdict.Merge(bitmap)) =>
+        path -> bitmap
+      }.sortBy(_._1)
+      val descriptors =
+        try {
+          writer.write(merged)
+        } catch {
+          case NonFatal(e) =>
+            val refusal = Refusal("IO", None, s"cannot write the merged deletion vectors: $e")
+            refused :+= refusal
+            logRefusal(refusal)
+            decided = Map.empty
+            runChecks(winners, Set.empty)
+            // Delta finds no conflict where it is shown all there is: this cannot be.
+            throw e
+        }
+      bytesWritten = merged.map(_._2.bytes.length.toLong).sum
+      val targets = decided.collect {
+        case (path, FileVerdict.Merge(_)) =>
+          path -> Rebase.Target(files(path).live, Some(descriptors(path)))
+        case (path, FileVerdict.RemoveWhole) => path -> Rebase.Target(files(path).live, None)
+      }
+      try {
+        val rebased = Rebase(checked, targets)
+        // Delta checks a changed action set again, and this is one.
+        ConflictChecker.checkNoDuplicateActions(spark, rebased.actions.iterator).foreach(_ => ())
+        ConflictChecker.trackConsistentDataChange(spark, rebased.actions.iterator, deltaLog,
+          rebased.op, callerContext = "rowLevelConcurrency").foreach(_ => ())
+        rebased
+      } catch {
+        case e: Throwable =>
+          writer.delete(writer.files)
+          throw e
+      }
+    }
+
+    private def remember(
+        winners: Seq[WinningCommitSummary],
+        chains: Map[String, WinnerChain],
+        files: Seq[SharedFile],
+        rebased: CurrentTransactionInfo): Unit = {
+      memory.firstAppend = memory.firstAppend.orElse(firstBlindAppend(winners))
+      memory.addBorn(chains.collect { case (path, chain) if chain.born => path })
+      files.filter(file => resolvedPaths(file.path)).foreach(memory.update)
+      memory.dvFiles ++= writer.files
+      if (earlierAttemptsFailed) {
+        // Replaced by this pass, and no commit can name them.
+        val named = rebased.actions.collect { case a: AddFile => a.deletionVector }
+          .filter(dv => dv != null && dv.isOnDisk).map(_.absolutePath(deltaLog.dataPath)).toSet
+        val (kept, stale) = memory.dvFiles.partition(named)
+        memory.dvFiles = kept
+        writer.delete(stale.toSeq)
+      }
+    }
+
+    /** The transaction is over: merged DVs of its earlier passes go, if no commit can name them. */
+    def afterAbort(): Unit = if (earlierAttemptsFailed) {
+      writer.delete(memory.dvFiles.toSeq)
+      memory.dvFiles = Set.empty
+    }
+
+    // -- what people see
+
+    private def logRefusal(refusal: Refusal): Unit = {
+      val message = s"Not reconciled in ${deltaLog.dataPath}: $refusal"
+      refusal.rule match {
+        case "IO" | "CODEC" | "BUDGET" | "P6" => logWarning(message)
+        case _ => logInfo(message)
+      }
+    }
+
+    def report(rebased: Boolean): Unit = {
+      def paths(of: PartialFunction[FileVerdict, Unit]): Seq[String] =
+        decided.collect { case (path, verdict) if rebased && of.isDefinedAt(verdict) => path }
+          .toSeq.sorted
+      val resolution = Resolution(
+        tablePath = deltaLog.dataPath.toString,
+        readVersion = readVersion,
+        firstWinner = firstVersion,
+        lastWinner = lastVersion,
+        pass = memory.passes,
+        rebased = rebased,
+        merged = paths { case FileVerdict.Merge(_) => },
+        removed = paths { case FileVerdict.RemoveWhole => },
+        untouched = paths { case FileVerdict.Keep => },
+        refusals = refused,
+        dvReads = verdicts.read.dvReads,
+        bytesRead = verdicts.read.bytesRead,
+        dvFilesWritten = if (rebased) writer.files.map(_.getName) else Nil,
+        bytesWritten = if (rebased) bytesWritten else 0L,
+        micros = (System.nanoTime() - startNanos) / 1000)
+      logInfo(s"Row-level concurrency on ${resolution.tablePath}: versions $firstVersion to " +
+        s"$lastVersion ${if (rebased) "resolved" else "conflict"} in pass ${memory.passes}; " +
+        s"${resolution.merged.size} files merged, ${resolution.removed.size} removed whole, " +
+        s"${resolution.untouched.size} untouched, ${resolution.dvReads} deletion vectors " +
+        s"(${resolution.bytesRead} bytes) read, $bytesWritten bytes written, " +
+        s"${resolution.micros} us; " +
+        (if (refused.isEmpty) "nothing refused" else s"refused: ${refused.take(5).mkString("; ")}"))
+      recordDeltaEvent(deltaLog, "delta.rowLevelConcurrency.resolve", data = resolution)
+      RowLevelConcurrency.record(resolution)
+    }
+  }
+}
+
+/**
+ * Why Delta's conflict was not avoided; suppressed in Delta's exception, whose class and text stay
+ * as they are. Has no stack trace of its own.
+ */
+private[rlc] final class NotReconciled(refusal: Refusal)
+  extends RuntimeException(s"not reconciled, $refusal", null, false, false)
+
+/** What a transaction must know of its earlier passes. */
+private[rlc] final class PassMemory {
+  private val files = mutable.Map.empty[String, SharedFile]
+  private val bornPaths = mutable.Set.empty[String]
+
+  /** Passes so far, the current one included. */
+  var passes = 0
+  /** The first blind append among all winners so far. */
+  var firstAppend: Option[Long] = None
+  /** DV files this transaction wrote in passes and has not deleted. */
+  var dvFiles: Set[Path] = Set.empty
+  /** Bitmaps by DV id that a later pass compares with again. */
+  val bitmaps: mutable.Map[String, Array[Byte]] = mutable.Map.empty
+
+  /** The live entry of a file that an earlier pass resolved. */
+  def live(path: String): Option[KnownEntry] =
+    files.get(path).map(state => KnownEntry(state.live.deletionVector))
+
+  /** What the loser did to it, before any rebase. */
+  def role(path: String): Option[LoserRole] = files.get(path).map(_.role)
+
+  /** The DV the file had when the loser read the table; Some(null) for none. */
+  def base(path: String): Option[DeletionVectorDescriptor] = files.get(path).map(_.base)
+
+  /** Whether a winner of an earlier pass added the file. */
+  def born(path: String): Boolean = bornPaths(path)
+
+  def addBorn(paths: Iterable[String]): Unit = bornPaths ++= paths
+
+  def update(file: SharedFile): Unit = files(file.path) = file
+}
