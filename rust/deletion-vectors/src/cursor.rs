@@ -1,0 +1,464 @@
+//! Walking over a serialized bitmap, container by container, and checking all of it on the way.
+//!
+//! A [`Cursor`] holds the structure, the order and the size of everything up to and including the container it stands
+//! on. Only when it has come to the end has the whole bitmap been checked, the declared cardinality included.
+
+use crate::error::{BitmapError, ErrorCode};
+use crate::format::{
+    ARRAY_MAX, BITSET_BYTES, BUCKET_KEY_LIMIT, BUCKET_MIN_BYTES, Bits, COOKIE_NO_RUNS, COOKIE_RUNS,
+    CONTAINER_VALUES, NATIVE_MAGIC, NO_OFFSET_THRESHOLD, PORTABLE_MAGIC, u16_at, u32_at, u64_at,
+};
+use crate::kernels::{Kernels, portable};
+
+/// How a container holds its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Strictly increasing values, two bytes each.
+    Array,
+    /// One bit for each of the 65536 possible values.
+    Bitset,
+    /// Runs: first value and number of further values, two bytes each.
+    Runs,
+}
+
+/// One checked container.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Container<'a> {
+    pub(crate) kind: Kind,
+    /// Number of values, 1 to 65536.
+    pub(crate) card: u32,
+    /// Maximal runs of consecutive values; zero for a bitset, whose runs are not counted on reading.
+    pub(crate) runs: u32,
+    /// Values, bits or runs; the count in front of the runs is left out.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> Container<'a> {
+    /// No value at all, as an array.
+    pub(crate) const EMPTY: Container<'static> =
+        Container { kind: Kind::Array, card: 0, runs: 0, bytes: &[] };
+
+    /// The bits of a bitset container.
+    #[inline]
+    pub(crate) fn bits(&self) -> Option<&'a Bits> {
+        match self.kind {
+            Kind::Bitset => self.bytes.first_chunk::<BITSET_BYTES>(),
+            Kind::Array | Kind::Runs => None,
+        }
+    }
+
+    /// The bits of the container, in place where it is a bitset, else written to `scratch`.
+    #[inline]
+    pub(crate) fn as_bits<'b>(&self, scratch: &'b mut Bits) -> &'b Bits
+    where
+        'a: 'b,
+    {
+        match self.bits() {
+            Some(bits) => bits,
+            None => {
+                scratch.fill(0);
+                match self.kind {
+                    Kind::Runs => portable::set_runs(self.bytes, scratch),
+                    Kind::Array | Kind::Bitset => portable::set_values(self.bytes, scratch),
+                }
+                scratch
+            }
+        }
+    }
+
+    /// The largest value.
+    #[inline]
+    fn last(&self) -> u32 {
+        let len = self.bytes.len();
+        match self.kind {
+            Kind::Array => u32::from(u16_at(self.bytes, len.wrapping_sub(2))),
+            Kind::Runs => {
+                let run = u32_at(self.bytes, len.wrapping_sub(4));
+                (run & 0xffff) + (run >> 16)
+            }
+            Kind::Bitset => {
+                let mut at = len.wrapping_sub(8);
+                loop {
+                    let word = u64_at(self.bytes, at);
+                    if word != 0 || at == 0 || at >= len {
+                        // At most 8184 * 8 + 63.
+                        #[allow(clippy::cast_possible_truncation, reason = "below 65536")]
+                        return (at * 8) as u32 + (63 - word.leading_zeros().min(63));
+                    }
+                    at -= 8;
+                }
+            }
+        }
+    }
+}
+
+/// The key of no container: behind all that exist.
+pub(crate) const END: u64 = u64::MAX;
+
+/// A place in a serialized bitmap.
+#[derive(Debug)]
+pub(crate) struct Cursor<'a> {
+    data: &'a [u8],
+    /// High 32 bits: key of the bucket; low 16 bits: key of the container. [`END`] behind the last container.
+    pub(crate) key: u64,
+    /// The container the cursor stands on; [`Container::EMPTY`] at the end.
+    pub(crate) container: Container<'a>,
+    /// Sum of the cardinalities of all containers up to here.
+    pub(crate) seen: u64,
+    declared: u64,
+    num_records: u64,
+    native: bool,
+    buckets_left: u64,
+    /// The least key that the next bucket may have; in the native form, the key it has.
+    next_bucket: u64,
+    /// Where the next thing to be read begins.
+    at: usize,
+    /// Where the current bucket must end at the latest.
+    limit: usize,
+    start: usize,
+    /// Key and cardinality of each container of the current bucket.
+    heads: &'a [[u8; 4]],
+    /// Index of the next container of the current bucket.
+    next: usize,
+    flags: &'a [u8],
+    offsets: &'a [[u8; 4]],
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor over no bitmap at all.
+    pub(crate) const fn absent() -> Cursor<'static> {
+        Cursor {
+            data: &[],
+            key: END,
+            container: Container::EMPTY,
+            seen: 0,
+            declared: 0,
+            num_records: 0,
+            native: false,
+            buckets_left: 0,
+            next_bucket: 0,
+            at: 0,
+            limit: 0,
+            start: 0,
+            heads: &[],
+            next: 0,
+            flags: &[],
+            offsets: &[],
+        }
+    }
+
+    /// Stands on the first container of `data`. Rows must lie below `num_records`.
+    pub(crate) fn open<K: Kernels>(
+        kernels: K,
+        data: &'a [u8],
+        declared: u64,
+        num_records: u64,
+    ) -> Result<Cursor<'a>, BitmapError> {
+        let truncated =
+            |need: usize| BitmapError::new(ErrorCode::Truncated, 0, need as u64, data.len() as u64);
+        if data.len() < 4 {
+            return Err(truncated(4));
+        }
+        let magic = u32_at(data, 0);
+        let (native, count, at) = match magic {
+            PORTABLE_MAGIC if data.len() < 12 => return Err(truncated(12)),
+            NATIVE_MAGIC if data.len() < 8 => return Err(truncated(8)),
+            PORTABLE_MAGIC => (false, u64_at(data, 4), 12),
+            NATIVE_MAGIC => (true, u64::from(u32_at(data, 4)), 8),
+            _ => {
+                return Err(BitmapError::new(
+                    ErrorCode::BadMagic,
+                    0,
+                    u64::from(PORTABLE_MAGIC),
+                    u64::from(magic),
+                ));
+            }
+        };
+        let most = ((data.len() - at) / BUCKET_MIN_BYTES) as u64;
+        if count > most {
+            return Err(BitmapError::new(ErrorCode::TooMany, 4, most, count));
+        }
+        let mut cursor = Cursor {
+            data,
+            declared,
+            num_records,
+            native,
+            buckets_left: count,
+            at,
+            limit: at,
+            ..Cursor::absent()
+        };
+        cursor.advance(kernels)?;
+        Ok(cursor)
+    }
+
+    /// Key and cardinality word of every container of the bucket the cursor stands in, if that has key `high`.
+    #[inline]
+    pub(crate) fn heads_of_bucket(&self, high: u64) -> &'a [[u8; 4]] {
+        if self.key != END && self.key >> 32 == high { self.heads } else { &[] }
+    }
+
+    /// Whether the bucket the cursor stands in has the cookie of bitmaps with run containers.
+    #[inline]
+    pub(crate) fn bucket_has_runs(&self) -> bool {
+        !self.flags.is_empty()
+    }
+
+    /// Goes on to the next container, checks it, and at the end checks what can only be known there.
+    #[inline]
+    pub(crate) fn advance<K: Kernels>(&mut self, kernels: K) -> Result<(), BitmapError> {
+        if self.next == self.heads.len() && !self.enter_bucket()? {
+            return Ok(());
+        }
+        let index = self.next;
+        self.next += 1;
+        let at = self.at;
+        if let Some(offset) = self.offsets.get(index) {
+            let offset = u32::from_le_bytes(*offset) as usize;
+            if offset != at - self.start {
+                return Err(self.wrong_offset(index, offset));
+            }
+        }
+        let head = self.heads.get(index).map_or(0, |head| u32::from_le_bytes(*head));
+        let card = (head >> 16) + 1;
+        let is_runs = self.flags.get(index >> 3).is_some_and(|byte| byte >> (index & 7) & 1 == 1);
+        let container = if is_runs {
+            self.read_runs(kernels, card)?
+        } else if card <= ARRAY_MAX {
+            let bytes = self.take(2 * card as usize)?;
+            let Some(runs) = kernels.check_array(bytes) else { return Err(unordered_array(at, bytes)) };
+            Container { kind: Kind::Array, card, runs, bytes }
+        } else {
+            let bytes = self.take(BITSET_BYTES)?;
+            let got = bytes.first_chunk().map_or(0, |bits| kernels.popcount(bits));
+            if got != card {
+                return Err(BitmapError::new(
+                    ErrorCode::BitsetCardinality,
+                    at,
+                    u64::from(card),
+                    u64::from(got),
+                ));
+            }
+            Container { kind: Kind::Bitset, card, runs: 0, bytes }
+        };
+        self.container = container;
+        self.seen += u64::from(card);
+        self.key = (self.key & !0xffff) | u64::from(head & 0xffff);
+        let first_row = (self.key >> 32 << 32) | (self.key & 0xffff) << 16;
+        // The bucket key is below 2^31, so this cannot overflow.
+        if first_row + u64::from(CONTAINER_VALUES) > self.num_records {
+            let last_row = first_row + u64::from(container.last());
+            if last_row >= self.num_records {
+                return Err(BitmapError::new(ErrorCode::RowRange, at, self.num_records, last_row));
+            }
+        }
+        Ok(())
+    }
+
+    /// The next `len` bytes of the current bucket.
+    #[inline]
+    fn take(&mut self, len: usize) -> Result<&'a [u8], BitmapError> {
+        let end = self.at + len;
+        match self.data.get(self.at..end) {
+            Some(bytes) if end <= self.limit => {
+                self.at = end;
+                Ok(bytes)
+            }
+            _ => Err(self.truncated(end)),
+        }
+    }
+
+    #[cold]
+    fn truncated(&self, need: usize) -> BitmapError {
+        BitmapError::new(ErrorCode::Truncated, self.at, need as u64, self.limit as u64)
+    }
+
+    #[cold]
+    fn wrong_offset(&self, index: usize, got: usize) -> BitmapError {
+        let header = self.offsets.len().saturating_sub(index) * 4;
+        let place = self.start + self.header_len(self.heads.len()) - header;
+        BitmapError::new(ErrorCode::OffsetHeader, place, (self.at - self.start) as u64, got as u64)
+    }
+
+    /// Length of everything in front of the first container of the current bucket.
+    fn header_len(&self, containers: usize) -> usize {
+        let fixed = if self.flags.is_empty() { 8 } else { 4 + self.flags.len() };
+        fixed + 4 * containers + 4 * self.offsets.len()
+    }
+
+    #[inline]
+    fn read_runs<K: Kernels>(&mut self, kernels: K, card: u32) -> Result<Container<'a>, BitmapError> {
+        let at = self.at;
+        let count = match self.take(2)? {
+            [low, high] => u16::from_le_bytes([*low, *high]),
+            _ => 0,
+        };
+        if count == 0 {
+            return Err(BitmapError::new(ErrorCode::ContainerSize, at, 1, 0));
+        }
+        let bytes = self.take(4 * usize::from(count))?;
+        let Some(facts) = kernels.check_runs(bytes) else { return Err(wrong_runs(at + 2, bytes)) };
+        if facts.card != card {
+            return Err(BitmapError::new(
+                ErrorCode::ContainerSize,
+                at,
+                u64::from(card),
+                u64::from(facts.card),
+            ));
+        }
+        Ok(Container { kind: Kind::Runs, card, runs: u32::from(count) - facts.joined, bytes })
+    }
+
+    /// Reads the head of the next bucket that is not empty. False, with the cursor at the end, if there is none.
+    fn enter_bucket(&mut self) -> Result<bool, BitmapError> {
+        loop {
+            // In the native form a bucket says how long it is; this is where it must have ended.
+            if self.at != self.limit && self.native {
+                return Err(BitmapError::new(
+                    ErrorCode::OffsetHeader,
+                    self.at,
+                    (self.at - self.start) as u64,
+                    (self.limit - self.start) as u64,
+                ));
+            }
+            if self.buckets_left == 0 {
+                return self.finish().map(|()| false);
+            }
+            self.buckets_left -= 1;
+            self.limit = self.data.len();
+            let at = self.at;
+            let word = match self.take(4)? {
+                [a, b, c, d] => u32::from_le_bytes([*a, *b, *c, *d]),
+                _ => 0,
+            };
+            let high = if self.native {
+                self.limit = self.at.saturating_add(word as usize);
+                if self.limit > self.data.len() {
+                    let got = (self.data.len() - self.at) as u64;
+                    return Err(BitmapError::new(ErrorCode::Truncated, at, u64::from(word), got));
+                }
+                self.next_bucket
+            } else {
+                u64::from(word)
+            };
+            if high >= u64::from(BUCKET_KEY_LIMIT) {
+                let limit = u64::from(BUCKET_KEY_LIMIT);
+                return Err(BitmapError::new(ErrorCode::KeyRange, at, limit, high));
+            }
+            if high < self.next_bucket {
+                return Err(BitmapError::new(ErrorCode::KeyOrder, at, self.next_bucket, high));
+            }
+            self.next_bucket = high + 1;
+            self.read_header()?;
+            if !self.heads.is_empty() {
+                self.key = high << 32;
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Reads what stands in front of the containers of a 32-bit bitmap, and checks that its keys ascend.
+    fn read_header(&mut self) -> Result<(), BitmapError> {
+        let start = self.at;
+        self.start = start;
+        let cookie = match self.take(4)? {
+            [a, b, c, d] => u32::from_le_bytes([*a, *b, *c, *d]),
+            _ => 0,
+        };
+        let count = if cookie == COOKIE_NO_RUNS {
+            self.flags = &[];
+            let count = match self.take(4)? {
+                [a, b, c, d] => u32::from_le_bytes([*a, *b, *c, *d]),
+                _ => 0,
+            };
+            if count > CONTAINER_VALUES {
+                let most = u64::from(CONTAINER_VALUES);
+                return Err(BitmapError::new(ErrorCode::TooMany, start + 4, most, u64::from(count)));
+            }
+            count as usize
+        } else if cookie & 0xffff == COOKIE_RUNS {
+            let count = (cookie >> 16) as usize + 1;
+            self.flags = self.take(count.div_ceil(8))?;
+            count
+        } else {
+            return Err(BitmapError::new(
+                ErrorCode::BadCookie,
+                start,
+                u64::from(COOKIE_NO_RUNS),
+                u64::from(cookie),
+            ));
+        };
+        let heads_at = self.at;
+        self.heads = self.take(4 * count)?.as_chunks().0;
+        self.next = 0;
+        self.offsets = if self.flags.is_empty() || count >= NO_OFFSET_THRESHOLD {
+            self.take(4 * count)?.as_chunks().0
+        } else {
+            &[]
+        };
+        let mut unordered = 0u16;
+        for (low, high) in self.heads.iter().zip(self.heads.get(1..).unwrap_or(&[])) {
+            unordered |= u16::from(u16_at(low, 0) >= u16_at(high, 0));
+        }
+        if unordered != 0 { Err(unordered_heads(heads_at, self.heads)) } else { Ok(()) }
+    }
+
+    /// Checks that nothing is left over and that the bitmap holds as many rows as was declared.
+    fn finish(&mut self) -> Result<(), BitmapError> {
+        self.key = END;
+        self.container = Container::EMPTY;
+        self.heads = &[];
+        self.next = 0;
+        if self.at != self.data.len() {
+            return Err(BitmapError::new(
+                ErrorCode::TrailingBytes,
+                self.at,
+                self.at as u64,
+                self.data.len() as u64,
+            ));
+        }
+        if self.seen != self.declared {
+            return Err(BitmapError::new(ErrorCode::Cardinality, 0, self.declared, self.seen));
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn unordered_array(at: usize, values: &[u8]) -> BitmapError {
+    let index = portable::first_unordered_value(values);
+    let least = u64::from(u16_at(values, 2 * index.saturating_sub(1))) + 1;
+    let got = u64::from(u16_at(values, 2 * index));
+    BitmapError::new(ErrorCode::ValueOrder, at + 2 * index, least, got)
+}
+
+#[cold]
+fn unordered_heads(at: usize, heads: &[[u8; 4]]) -> BitmapError {
+    let mut least = 0u64;
+    for (index, head) in heads.iter().enumerate() {
+        let key = u64::from(u16_at(head, 0));
+        if key < least {
+            return BitmapError::new(ErrorCode::KeyOrder, at + 4 * index, least, key);
+        }
+        least = key + 1;
+    }
+    BitmapError::new(ErrorCode::KeyOrder, at, 0, 0)
+}
+
+#[cold]
+fn wrong_runs(at: usize, runs: &[u8]) -> BitmapError {
+    let mut least = 0u64;
+    for (index, run) in runs.as_chunks::<4>().0.iter().enumerate() {
+        let start = u64::from(u16_at(run, 0));
+        let end = start + u64::from(u16_at(run, 2));
+        let place = at + 4 * index;
+        if start < least {
+            return BitmapError::new(ErrorCode::ValueOrder, place, least, start);
+        }
+        if end > 0xffff {
+            return BitmapError::new(ErrorCode::RunRange, place, 0xffff, end);
+        }
+        least = end + 1;
+    }
+    BitmapError::new(ErrorCode::ValueOrder, at, 0, 0)
+}

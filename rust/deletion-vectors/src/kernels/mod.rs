@@ -1,0 +1,148 @@
+//! The inner loops over the bytes of containers.
+//!
+//! [`Kernels`] is what the rest of the crate calls; [`Portable`] is the plain implementation. On x86-64 the same
+//! loops, and some hand-written ones, exist for newer instruction sets, chosen once at run time by [`with_kernels`].
+//! Every implementation gives the same answers: the tests run each one against a set model.
+
+pub(crate) mod portable;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86;
+
+use crate::format::Bits;
+
+/// What a pass over a run container finds out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunFacts {
+    /// Number of values.
+    pub(crate) card: u32,
+    /// Number of runs that begin right behind the previous one.
+    pub(crate) joined: u32,
+}
+
+/// The inner loops. Arrays and runs are little endian bytes as they are in the serialized form.
+pub(crate) trait Kernels: Copy {
+    /// Number of maximal runs of consecutive values, or none when the values are not strictly increasing.
+    fn check_array(self, values: &[u8]) -> Option<u32>;
+
+    /// Facts about the runs, or none when they overlap, are out of order or pass 65535.
+    fn check_runs(self, runs: &[u8]) -> Option<RunFacts>;
+
+    /// Number of bits set.
+    fn popcount(self, bits: &Bits) -> u32;
+
+    /// Writes `cur | win` to `out` and gives its cardinality, or none when `cur & win` differs from `base`.
+    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+
+    /// Whether every bit of `base` is set in `win`.
+    fn covers(self, base: &Bits, win: &Bits) -> bool;
+
+    /// Number of bits set in `(cur & !base) & win`.
+    fn count_common(self, base: &Bits, cur: &Bits, win: &Bits) -> u32;
+
+    /// Number of maximal runs of bits set; exact up to `USEFUL_RUNS_MAX`, beyond that any larger number.
+    fn count_runs(self, bits: &Bits) -> u32;
+
+    /// Writes the union of two strictly increasing arrays to `out` and what they have in common to `common`;
+    /// gives the number of values of both.
+    ///
+    /// `out` must hold all values of both inputs and [`ARRAY_SLACK`] bytes more, `common` as many as the smaller
+    /// input and the slack.
+    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
+}
+
+/// Bytes behind the result that [`Kernels::merge_arrays`] may overwrite.
+pub(crate) const ARRAY_SLACK: usize = 64;
+
+/// The plain implementation, for every target.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portable;
+
+impl Kernels for Portable {
+    #[inline]
+    fn check_array(self, values: &[u8]) -> Option<u32> {
+        portable::check_array(values)
+    }
+    #[inline]
+    fn check_runs(self, runs: &[u8]) -> Option<RunFacts> {
+        portable::check_runs(runs)
+    }
+    #[inline]
+    fn popcount(self, bits: &Bits) -> u32 {
+        portable::popcount(bits)
+    }
+    #[inline]
+    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32> {
+        portable::merge_bits(base, cur, win, out)
+    }
+    #[inline]
+    fn covers(self, base: &Bits, win: &Bits) -> bool {
+        portable::covers(base, win)
+    }
+    #[inline]
+    fn count_common(self, base: &Bits, cur: &Bits, win: &Bits) -> u32 {
+        portable::count_common(base, cur, win)
+    }
+    #[inline]
+    fn count_runs(self, bits: &Bits) -> u32 {
+        portable::count_runs(bits)
+    }
+    #[inline]
+    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+        portable::merge_arrays(cur, win, out, common)
+    }
+}
+
+/// The best kernels that this machine has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Level {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2(x86::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(x86::Avx512),
+}
+
+impl Default for Level {
+    fn default() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(token) = x86::Avx512::detect() {
+                return Level::Avx512(token);
+            }
+            if let Some(token) = x86::Avx2::detect() {
+                return Level::Avx2(token);
+            }
+        }
+        Level::Portable
+    }
+}
+
+impl Level {
+    /// All that this machine has, with their names.
+    pub(crate) fn all() -> Vec<(&'static str, Level)> {
+        let mut levels = vec![("portable", Level::Portable)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            levels.extend(x86::Avx2::detect().map(|token| ("avx2", Level::Avx2(token))));
+            levels.extend(x86::Avx512::detect().map(|token| ("avx512", Level::Avx512(token))));
+        }
+        levels
+    }
+}
+
+/// Evaluates an expression with the kernels of a [`Level`], compiled once for each.
+macro_rules! with_kernels {
+    ($level:expr, $kernels:ident => $body:expr) => {
+        match $level {
+            $crate::kernels::Level::Portable => {
+                let $kernels = $crate::kernels::Portable;
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            $crate::kernels::Level::Avx2($kernels) => $body,
+            #[cfg(target_arch = "x86_64")]
+            $crate::kernels::Level::Avx512($kernels) => $body,
+        }
+    };
+}
+pub(crate) use with_kernels;

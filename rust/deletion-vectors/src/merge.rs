@@ -1,0 +1,573 @@
+//! The question a commit asks about one file, answered on the serialized bitmaps.
+//!
+//! Given the rows deleted when the losing transaction read the file (`base`), the rows deleted by what it wants to
+//! commit (`current`) and the rows deleted now (`winner`), two statements can be put in sequence exactly when
+//!
+//! - `base ⊆ current` and `base ⊆ winner`: both sides only took rows away, and
+//! - `(current \ base) ∩ winner = ∅`: no row was taken by both.
+//!
+//! Given the first, the two are one equation, `current ∩ winner = base`, and the result is `current ∪ winner`, of
+//! cardinality `|current| + |winner| - |base|`. That is what is checked container by container, three cursors moving in
+//! step, with the result written behind them.
+//!
+//! **Soundness rule**: every positive verdict ([`Verdict::is_positive`]) is given only after every byte of all three
+//! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
+//! which is always safe.
+
+use crate::cursor::{Container, Cursor, END, Kind};
+use crate::error::BitmapError;
+use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES};
+use crate::kernels::{ARRAY_SLACK, Kernels, Level, with_kernels};
+use crate::writer::{NoSpace, Writer};
+
+/// A serialized bitmap and the cardinality its descriptor declares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bitmap<'a> {
+    /// Magic number, buckets and nothing else: the data of a deletion vector without size and checksum.
+    pub bytes: &'a [u8],
+    /// The number of rows it must turn out to hold.
+    pub cardinality: u64,
+}
+
+/// What is known about one file. An absent bitmap is the empty set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileInput<'a> {
+    /// Rows already deleted when the losing transaction read the file.
+    pub base: Option<Bitmap<'a>>,
+    /// Rows deleted in the version of the file that the losing transaction wants to commit, those of `base` included.
+    /// Absent when it does not touch the file.
+    pub current: Option<Bitmap<'a>>,
+    /// Rows deleted in the version of the file that the last winner left.
+    pub winner: Option<Bitmap<'a>>,
+    /// Number of records in the file, deleted ones included; absent when it is not known.
+    pub num_records: Option<u64>,
+}
+
+/// Which of the three bitmaps of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Role {
+    /// [`FileInput::base`].
+    Base = 1,
+    /// [`FileInput::current`].
+    Current = 2,
+    /// [`FileInput::winner`].
+    Winner = 3,
+}
+
+/// A bitmap that was refused, and which one it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{role:?} bitmap: {error}")]
+pub struct Malformed {
+    /// The bitmap.
+    pub role: Role,
+    /// What is wrong with it.
+    #[source]
+    pub error: BitmapError,
+}
+
+/// The answer for one file.
+///
+/// Of several conflicts the one at the smallest row index is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// The union has been written.
+    Merged {
+        /// Bytes written.
+        len: usize,
+        /// Rows deleted in the union; below the number of records where that is known.
+        cardinality: u64,
+    },
+    /// The losing transaction does not touch the file, and the winners only took rows away.
+    UntouchedOk,
+    /// As [`Verdict::Merged`], but no row of the file is left. Nothing to write.
+    CoversFile {
+        /// Rows deleted in the union: the number of records.
+        cardinality: u64,
+    },
+    /// A row was deleted by both sides.
+    Overlap {
+        /// The first such row.
+        first_row: u64,
+    },
+    /// A row deleted in `base` is not deleted in `winner`.
+    NotAnExtension {
+        /// The first such row.
+        first_row: u64,
+    },
+    /// A row deleted in `base` is not deleted in `current`.
+    BaseNotInCurrent {
+        /// The first such row.
+        first_row: u64,
+    },
+    /// `current` is there but deletes nothing that `base` does not.
+    NothingNew,
+    /// A bitmap is not what the format allows, or not what was declared about it.
+    Malformed(Malformed),
+}
+
+impl Verdict {
+    /// Whether the commit may go on as far as this file is concerned.
+    pub const fn is_positive(&self) -> bool {
+        matches!(self, Verdict::Merged { .. } | Verdict::UntouchedOk | Verdict::CoversFile { .. })
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergeError {
+    /// The memory for the result is too small. [`max_merged_len`] bytes are always enough.
+    #[error("no space for the merged bitmap: at least {needed_at_least} bytes are needed")]
+    NoSpace {
+        /// More than was given; not necessarily enough.
+        needed_at_least: usize,
+    },
+    /// A result failed its own check. This is a defect of this library; nothing may be concluded from it.
+    #[error("internal check failed: {0}")]
+    Internal(&'static str),
+}
+
+/// Bytes that always suffice for the result of merging bitmaps of these lengths.
+///
+/// Each container of the result takes at most twice the payload of the containers it comes from: it is the smallest
+/// of the three kinds, so for two arrays at most the sum of both, with a bitset at most the bitset, for two run
+/// containers at most the sum, and for runs and an array at most the runs and four bytes instead of two for each value.
+/// Its entries in the header take 8 bytes and one bit, against at least 4 bytes of header and 2 of payload that it had
+/// before; a bucket takes 13 bytes besides, against at least 8; magic and count take 12, against at least 8.
+/// Twice the input covers each of these. The constant leaves the inner loops room to write whole vectors.
+pub const fn max_merged_len(current_len: usize, winner_len: usize) -> usize {
+    current_len.saturating_add(winner_len).saturating_mul(2).saturating_add(ARRAY_SLACK)
+}
+
+/// Merges files, one after the other, with scratch memory kept in between.
+#[derive(Debug, Default)]
+pub struct Merger {
+    level: Level,
+    scratch: Scratch,
+}
+
+impl Merger {
+    /// A merger that has allocated nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`Self::new`], without the instructions that not every machine has. For tests and benches.
+    #[doc(hidden)]
+    pub fn portable() -> Self {
+        Merger { level: Level::Portable, scratch: Scratch::default() }
+    }
+
+    /// One merger for each instruction set that this machine has. For tests and benches.
+    #[doc(hidden)]
+    pub fn all_levels() -> Vec<(&'static str, Self)> {
+        let of = |(name, level)| (name, Merger { level, scratch: Scratch::default() });
+        Level::all().into_iter().map(of).collect()
+    }
+
+    /// Answers for one file, writing the union to the start of `out` if there is one.
+    ///
+    /// `out`: [`max_merged_len`] bytes are always enough; what it holds behind the result, or without one, is
+    /// unspecified. O(bytes of the three inputs); allocates 64 KiB at most, once per merger.
+    ///
+    /// # Errors
+    /// [`MergeError::NoSpace`] when `out` is too small. A malformed input is not an error but a verdict.
+    pub fn merge(&mut self, file: &FileInput<'_>, out: &mut [u8]) -> Result<Verdict, MergeError> {
+        let scratch = &mut self.scratch;
+        let outcome = with_kernels!(self.level, kernels => merge_with(kernels, scratch, file, out));
+        match outcome {
+            Ok(verdict) | Err(Stop::Verdict(verdict)) => Ok(verdict),
+            Err(Stop::NoSpace(NoSpace { needed_at_least })) => {
+                Err(MergeError::NoSpace { needed_at_least })
+            }
+            Err(Stop::Internal(what)) => Err(MergeError::Internal(what)),
+        }
+    }
+
+    /// Number of rows deleted by both sides, `|(current \ base) ∩ winner|`, for reporting an overlap.
+    ///
+    /// # Errors
+    /// The first defect found in any of the three bitmaps.
+    pub fn overlap_count(&mut self, file: &FileInput<'_>) -> Result<u64, Malformed> {
+        let scratch = &mut self.scratch;
+        with_kernels!(self.level, kernels => count_with(kernels, scratch, file))
+    }
+}
+
+/// Why the walk ends early.
+enum Stop {
+    Verdict(Verdict),
+    NoSpace(NoSpace),
+    Internal(&'static str),
+}
+
+impl From<NoSpace> for Stop {
+    fn from(no_space: NoSpace) -> Self {
+        Stop::NoSpace(no_space)
+    }
+}
+
+impl From<Malformed> for Stop {
+    fn from(malformed: Malformed) -> Self {
+        Stop::Verdict(Verdict::Malformed(malformed))
+    }
+}
+
+/// Memory for intermediate results, allocated when first needed.
+#[derive(Debug, Default)]
+struct Scratch(Option<Box<Buffers>>);
+
+#[derive(Debug)]
+struct Buffers {
+    base: Bits,
+    cur: Bits,
+    win: Bits,
+    out: Bits,
+    /// Room for all values of two arrays.
+    union: [u8; 2 * BITSET_BYTES + ARRAY_SLACK],
+    /// Room for the values that two arrays have in common.
+    common: [u8; BITSET_BYTES + ARRAY_SLACK],
+}
+
+impl Scratch {
+    #[inline]
+    fn buffers(&mut self) -> &mut Buffers {
+        self.0.get_or_insert_with(|| {
+            Box::new(Buffers {
+                base: [0; BITSET_BYTES],
+                cur: [0; BITSET_BYTES],
+                win: [0; BITSET_BYTES],
+                out: [0; BITSET_BYTES],
+                union: [0; 2 * BITSET_BYTES + ARRAY_SLACK],
+                common: [0; BITSET_BYTES + ARRAY_SLACK],
+            })
+        })
+    }
+}
+
+/// The three cursors of a file.
+struct Cursors<'a> {
+    base: Cursor<'a>,
+    cur: Cursor<'a>,
+    win: Cursor<'a>,
+}
+
+fn in_role(role: Role) -> impl Fn(BitmapError) -> Malformed {
+    move |error| Malformed { role, error }
+}
+
+impl<'a> Cursors<'a> {
+    fn open<K: Kernels>(kernels: K, file: &FileInput<'a>) -> Result<Self, Malformed> {
+        let num_records = file.num_records.unwrap_or(u64::MAX);
+        let open = |bitmap: Option<Bitmap<'a>>, role| match bitmap {
+            None => Ok(Cursor::absent()),
+            Some(Bitmap { bytes, cardinality }) => {
+                Cursor::open(kernels, bytes, cardinality, num_records).map_err(in_role(role))
+            }
+        };
+        Ok(Cursors {
+            base: open(file.base, Role::Base)?,
+            cur: open(file.current, Role::Current)?,
+            win: open(file.winner, Role::Winner)?,
+        })
+    }
+
+    #[inline]
+    fn key(&self) -> u64 {
+        self.base.key.min(self.cur.key).min(self.win.key)
+    }
+
+    /// Moves every cursor that stands on `key`.
+    #[inline]
+    fn advance<K: Kernels>(&mut self, kernels: K, key: u64) -> Result<(), Malformed> {
+        if self.base.key == key {
+            self.base.advance(kernels).map_err(in_role(Role::Base))?;
+        }
+        if self.cur.key == key {
+            self.cur.advance(kernels).map_err(in_role(Role::Current))?;
+        }
+        if self.win.key == key {
+            self.win.advance(kernels).map_err(in_role(Role::Winner))?;
+        }
+        Ok(())
+    }
+}
+
+/// The container of `cursor` if it has this key, else the empty one.
+#[inline]
+fn at_key<'a>(cursor: &Cursor<'a>, key: u64) -> Container<'a> {
+    if cursor.key == key { cursor.container } else { Container::EMPTY }
+}
+
+/// The row index of value zero of the container with this key.
+#[inline]
+const fn first_row_of(key: u64) -> u64 {
+    (key >> 32 << 32) | (key & 0xffff) << 16
+}
+
+/// The low half of a container key.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "keeps 16 bits on purpose")]
+const fn low_key(key: u64) -> u16 {
+    (key & 0xffff) as u16
+}
+
+#[inline]
+fn merge_with<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    file: &FileInput<'_>,
+    out: &mut [u8],
+) -> Result<Verdict, Stop> {
+    let mut cursors = Cursors::open(kernels, file)?;
+    if file.current.is_none() {
+        return check_untouched(kernels, scratch, &mut cursors);
+    }
+    let mut writer = Writer::new(out)?;
+    let mut bucket = END;
+    loop {
+        let key = cursors.key();
+        if key == END {
+            break;
+        }
+        let (has_cur, has_win) = (cursors.cur.key == key, cursors.win.key == key);
+        let base = at_key(&cursors.base, key);
+        if base.card != 0 && !(has_cur && has_win) {
+            return Err(conflict(scratch, &cursors, key));
+        }
+        if key >> 32 != bucket {
+            if bucket != END {
+                writer.end_bucket();
+            }
+            bucket = key >> 32;
+            begin_bucket(&mut writer, &cursors, bucket)?;
+        }
+        if has_cur && has_win {
+            let (cur, win) = (cursors.cur.container, cursors.win.container);
+            if !unite(kernels, scratch, &mut writer, low_key(key), (base, cur, win))? {
+                return Err(conflict(scratch, &cursors, key));
+            }
+        } else {
+            let one = if has_cur { cursors.cur.container } else { cursors.win.container };
+            let runs = one.bits().map_or(one.runs, |bits| kernels.count_runs(bits));
+            writer.copy(low_key(key), &one, runs)?;
+        }
+        cursors.advance(kernels, key)?;
+    }
+    if bucket != END {
+        writer.end_bucket();
+    }
+    let own = cursors.cur.seen - cursors.base.seen;
+    if own == 0 {
+        return Ok(Verdict::NothingNew);
+    }
+    let cardinality = cursors.win.seen + own;
+    if writer.rows != cardinality {
+        return Err(Stop::Internal("the union has the wrong cardinality"));
+    }
+    let len = writer.finish();
+    if file.num_records == Some(cardinality) {
+        return Ok(Verdict::CoversFile { cardinality });
+    }
+    Ok(Verdict::Merged { len, cardinality })
+}
+
+/// Begins the bucket of the result: its containers are those of `current` and `winner` together.
+fn begin_bucket(writer: &mut Writer<'_>, cursors: &Cursors<'_>, high: u64) -> Result<(), Stop> {
+    let (cur, win) = (&cursors.cur, &cursors.win);
+    let (cur_heads, win_heads) = (cur.heads_of_bucket(high), win.heads_of_bucket(high));
+    let expect_runs = (!cur_heads.is_empty() && cur.bucket_has_runs())
+        || (!win_heads.is_empty() && win.bucket_has_runs());
+    let key = u32::try_from(high).unwrap_or(u32::MAX);
+    writer.begin_bucket(key, count_keys(cur_heads, win_heads), expect_runs)?;
+    Ok(())
+}
+
+/// Number of different keys in two strictly ascending lists of container heads.
+#[inline]
+fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
+    let key = |&[low, high, ..]: &[u8; 4]| u16::from_le_bytes([low, high]);
+    if left.len() == right.len() {
+        let different = left.iter().zip(right).fold(0, |acc, (l, r)| acc | (key(l) ^ key(r)));
+        if different == 0 {
+            return left.len();
+        }
+    }
+    let (mut lefts, mut rights) = (left, right);
+    let mut shared = 0;
+    while let (Some((l, more_left)), Some((r, more_right))) = (lefts.split_first(), rights.split_first()) {
+        let (l, r) = (key(l), key(r));
+        shared += usize::from(l == r);
+        if l <= r {
+            lefts = more_left;
+        }
+        if r <= l {
+            rights = more_right;
+        }
+    }
+    left.len() + right.len() - shared
+}
+
+/// Writes `cur ∪ win`; false when `cur ∩ win` differs from `base`.
+#[inline]
+fn unite<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+) -> Result<bool, Stop> {
+    if base.card > cur.card || base.card > win.card {
+        return Ok(false);
+    }
+    let card = cur.card + win.card - base.card;
+    if card > CONTAINER_VALUES {
+        return Ok(false);
+    }
+    let all_arrays = [base, cur, win].iter().all(|one| one.kind == Kind::Array);
+    if all_arrays && card <= ARRAY_MAX {
+        return unite_arrays(kernels, scratch, writer, key, (base, cur, win));
+    }
+    unite_bits(kernels, scratch, writer, key, (base, cur, win))
+}
+
+fn unite_arrays<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+) -> Result<bool, Stop> {
+    let buffers = scratch.buffers();
+    let (values, common) =
+        kernels.merge_arrays(cur.bytes, win.bytes, &mut buffers.union, &mut buffers.common);
+    if buffers.common.get(..2 * common) != Some(base.bytes) {
+        return Ok(false);
+    }
+    let bytes = buffers.union.get(..2 * values).unwrap_or(&[]);
+    let Some(runs) = kernels.check_array(bytes) else {
+        return Err(Stop::Internal("the union of two arrays is not ascending"));
+    };
+    let card = cur.card + win.card - base.card;
+    if bytes.len() != 2 * card as usize {
+        return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
+    }
+    writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes }, runs)?;
+    Ok(true)
+}
+
+fn unite_bits<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+) -> Result<bool, Stop> {
+    let buffers = scratch.buffers();
+    let base_bits = (base.card != 0).then(|| base.as_bits(&mut buffers.base));
+    let cur_bits = cur.as_bits(&mut buffers.cur);
+    let win_bits = win.as_bits(&mut buffers.win);
+    let Some(card) = kernels.merge_bits(base_bits, cur_bits, win_bits, &mut buffers.out) else {
+        return Ok(false);
+    };
+    if card != cur.card + win.card - base.card {
+        return Err(Stop::Internal("the union of two bitsets has the wrong cardinality"));
+    }
+    let runs = kernels.count_runs(&buffers.out);
+    writer.copy_bits(key, &buffers.out, card, runs)?;
+    Ok(true)
+}
+
+/// Answers for a file that the losing transaction does not touch: `base ⊆ winner` is all that has to hold.
+fn check_untouched<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    cursors: &mut Cursors<'_>,
+) -> Result<Verdict, Stop> {
+    loop {
+        let key = cursors.key();
+        if key == END {
+            return Ok(Verdict::UntouchedOk);
+        }
+        let (base, win) = (at_key(&cursors.base, key), at_key(&cursors.win, key));
+        let identical = base.kind == win.kind && base.bytes == win.bytes;
+        if base.card != 0 && !identical {
+            let buffers = scratch.buffers();
+            let covered = kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
+            if !covered {
+                let difference = |base: u64, _: u64, win: u64| base & !win;
+                return match first_difference(buffers, (base, Container::EMPTY, win), difference) {
+                    Some((low, ..)) => Err(Stop::Verdict(Verdict::NotAnExtension {
+                        first_row: first_row_of(key) + u64::from(low),
+                    })),
+                    None => Err(Stop::Internal("a conflict could not be found again")),
+                };
+            }
+        }
+        cursors.advance(kernels, key)?;
+    }
+}
+
+/// Names the conflict that the containers with this key are known to have, at its first row.
+#[cold]
+#[inline(never)]
+fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
+    let containers = (at_key(&cursors.base, key), at_key(&cursors.cur, key), at_key(&cursors.win, key));
+    let difference = |base: u64, cur: u64, win: u64| (cur & win) ^ base;
+    let Some((low, in_base, in_cur)) = first_difference(scratch.buffers(), containers, difference) else {
+        return Stop::Internal("a conflict could not be found again");
+    };
+    let first_row = first_row_of(key) + u64::from(low);
+    Stop::Verdict(match (in_base, in_cur) {
+        (false, _) => Verdict::Overlap { first_row },
+        (true, false) => Verdict::BaseNotInCurrent { first_row },
+        (true, true) => Verdict::NotAnExtension { first_row },
+    })
+}
+
+/// The first value at which `difference` has a bit set, whether `base` has it and whether `cur` has it.
+fn first_difference(
+    buffers: &mut Buffers,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    difference: impl Fn(u64, u64, u64) -> u64,
+) -> Option<(u32, bool, bool)> {
+    let base = base.as_bits(&mut buffers.base).as_chunks::<8>().0;
+    let cur = cur.as_bits(&mut buffers.cur).as_chunks::<8>().0;
+    let win = win.as_bits(&mut buffers.win).as_chunks::<8>().0;
+    for (at, ((base, cur), win)) in (0u32..).step_by(64).zip(base.iter().zip(cur).zip(win)) {
+        let (base, cur) = (u64::from_le_bytes(*base), u64::from_le_bytes(*cur));
+        let different = difference(base, cur, u64::from_le_bytes(*win));
+        if different != 0 {
+            let bit = different.trailing_zeros();
+            return Some((at + bit, base >> bit & 1 == 1, cur >> bit & 1 == 1));
+        }
+    }
+    None
+}
+
+fn count_with<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    file: &FileInput<'_>,
+) -> Result<u64, Malformed> {
+    let mut cursors = Cursors::open(kernels, file)?;
+    let mut count = 0;
+    loop {
+        let key = cursors.key();
+        if key == END {
+            return Ok(count);
+        }
+        if cursors.cur.key == key && cursors.win.key == key {
+            let buffers = scratch.buffers();
+            let base = at_key(&cursors.base, key);
+            count += u64::from(kernels.count_common(
+                base.as_bits(&mut buffers.base),
+                cursors.cur.container.as_bits(&mut buffers.cur),
+                cursors.win.container.as_bits(&mut buffers.win),
+            ));
+        }
+        cursors.advance(kernels, key)?;
+    }
+}
