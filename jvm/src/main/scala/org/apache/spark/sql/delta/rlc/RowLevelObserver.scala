@@ -31,8 +31,15 @@ private[rlc] final class RowLevelObserver(
     settings: RowLevelConcurrencyConf.Settings)
   extends TransactionExecutionObserver with Logging {
 
+  // What starts after the command's own commit is a post-commit hook's, such as auto compaction.
+  @volatile private var committed = false
+
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     val txn = replaced.startingTransaction(f)
+    if (committed) txn else swapped(txn)
+  }
+
+  private def swapped(txn: OptimisticTransaction): OptimisticTransaction =
     RuleTable.check(RuleTable.start, StartFacts(command, txn)) match {
       case None =>
         new RowLevelTransaction(txn.deltaLog, txn.catalogTable, txn.snapshot, command, settings)
@@ -40,13 +47,15 @@ private[rlc] final class RowLevelObserver(
         logDebug(s"Delta's own transaction is used: $refusal")
         txn
     }
-  }
 
   override def createChild(): TransactionExecutionObserver = replaced.createChild()
   override def preparingCommit[T](f: => T): T = replaced.preparingCommit(f)
   override def beginDoCommit(): Unit = replaced.beginDoCommit()
   override def beginBackfill(): Unit = replaced.beginBackfill()
-  override def beginPostCommit(): Unit = replaced.beginPostCommit()
+  override def beginPostCommit(): Unit = {
+    committed = true
+    replaced.beginPostCommit()
+  }
   override def transactionCommitted(): Unit = replaced.transactionCommitted()
   override def transactionAborted(): Unit = replaced.transactionAborted()
 

@@ -63,7 +63,7 @@ private[rlc] object RuleTable {
   private def when(violated: Boolean)(detail: => String): Option[String] =
     if (violated) Some(detail) else None
 
-  /** G1 and G5 have no function here: a command that fails them never meets our code. */
+  /** No function here: a statement that fails one of these never meets our code. */
   val notOurs: Seq[Rule[Any]] = Seq(
     Rule[Any]("G1",
       "spark.databricks.delta.rowLevelConcurrency.enabled is true when the statement starts",
@@ -72,14 +72,18 @@ private[rlc] object RuleTable {
     Rule[Any]("G5",
       "the command is DELETE, UPDATE or MERGE",
       "only these pair each DV with the rows they decided on",
-      "OPTIMIZE moves rows: a DV of the old file says nothing of the new one")(_ => None))
+      "OPTIMIZE moves rows: a DV of the old file says nothing of the new one")(_ => None),
+    Rule[Any]("G13",
+      "the native library is loaded and of this jar's version",
+      "it decides on the bits",
+      "a library of another layout reads a request wrongly")(_ => None))
 
   /** Checked when the transaction starts: on failure Delta's own transaction object is used. */
   val start: Seq[Rule[StartFacts]] = Seq(
     Rule[StartFacts]("G2",
       "a plain OptimisticTransaction on an existing table, the command's target",
       "only that class is known to resolve conflicts the way the hook expects",
-      "auto compaction starts its own transaction while the command is still on the stack") { f =>
+      "another library's subclass, whose own checks a second subclass would drop") { f =>
       val txn = f.transaction
       when(txn.getClass != classOf[OptimisticTransaction] || txn.deltaLog == null ||
           txn.readVersion < 0 || !txn.deltaLog.isSameLogAs(f.command.target)) {
