@@ -1,0 +1,388 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+
+package io.github.deltarlc.jni
+
+import java.util.SplittableRandom
+import java.util.concurrent.{Callable, Executors, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.scalatest.BeforeAndAfterAll
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.delta.deletionvectors.RoaringBitmapArray
+
+/** The native layer through its public classes; the suites run under -Xcheck:jni. */
+class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
+
+  override def beforeAll(): Unit = NativeLibrary.ensureAvailable()
+
+  private def resolve[T](files: Rows*)(check: MergeResponse => T): T = {
+    val request = Bitmaps.request(files)
+    try check(NativeBridge.resolve(request)) finally request.close()
+  }
+
+  private def rowsOf(response: MergeResponse, i: Int): Seq[Long] =
+    RoaringBitmapArray.readFrom(response.bytes(i)).toArray.toSeq
+
+  test("disjoint deletes are merged, with the union's bytes and cardinality") {
+    resolve(Rows(Some(Seq(1L, 5L)), Some(Seq(1L, 5L, 9L)), Some(Seq(1L, 2L, 5L)), 100L)) { r =>
+      assert(r.fileCount == 1)
+      assert(r.verdict(0) == Verdict.MERGED)
+      assert(r.role(0) == DvRole.NONE)
+      assert(r.error(0) == DvError.NONE)
+      assert(r.cardinality(0) == 4L)
+      assert(rowsOf(r, 0) == Seq(1L, 2L, 5L, 9L))
+      assert(r.length(0) == r.bytes(0).length)
+      val view = new Array[Byte](r.length(0))
+      r.buffer(0).get(view)
+      assert(view.sameElements(r.bytes(0)))
+      assert(r.describe(0) == "merged, 4 rows deleted in all")
+    }
+  }
+
+  test("a file that the loser did not touch needs nothing when the winner only took rows away") {
+    resolve(Rows(Some(Seq(1L)), None, Some(Seq(1L, 2L)))) { r =>
+      assert(r.verdict(0) == Verdict.UNTOUCHED_OK)
+      assert(r.length(0) == 0 && r.bytes(0).isEmpty)
+    }
+  }
+
+  test("a union that covers the file has no bitmap") {
+    resolve(
+        Rows(None, Some(0L until 50L), Some(50L until 100L), 100L),
+        Rows(None, Some(0L until 50L), Some(50L until 100L), 101L),
+        Rows(None, Some(0L until 50L), Some(50L until 100L))) { r =>
+      assert((0 to 2).map(r.verdict) == Seq(Verdict.COVERS_FILE, Verdict.MERGED, Verdict.MERGED))
+      assert(r.cardinality(0) == 100L)
+      assert(r.length(0) == 0)
+      assert(r.describe(0).contains("all 100 rows"))
+    }
+  }
+
+  test("an overlap names the first common row") {
+    resolve(Rows(Some(Seq(7L)), Some(Seq(7L, 70L, 700L)), Some(Seq(7L, 70L, 700L, 701L)))) { r =>
+      assert(r.verdict(0) == Verdict.OVERLAP)
+      assert(r.detail(0) == 70L)
+      assert(r.length(0) == 0)
+      assert(r.describe(0) == "both sides delete row 70")
+    }
+  }
+
+  test("the number of common rows is counted on request") {
+    val request = Bitmaps.request(Seq(
+      Rows(None, Some(Seq(1L)), Some(Seq(2L))),
+      Rows(Some(Seq(7L)), Some(Seq(7L, 70L, 700L, 1L << 33)), Some(Seq(7L, 70L, 700L, 701L, 1L << 33)))))
+    try {
+      assert(NativeBridge.overlapCount(request, 0) == 0L)
+      assert(NativeBridge.overlapCount(request, 1) == 3L)
+      assertThrows[IndexOutOfBoundsException](NativeBridge.overlapCount(request, 2))
+      assertThrows[IndexOutOfBoundsException](NativeBridge.overlapCount(request, -1))
+    } finally request.close()
+  }
+
+  test("a winner without a row of the base is refused, whether or not the loser touched the file") {
+    resolve(
+        Rows(Some(Seq(3L, 4L)), Some(Seq(3L, 4L, 5L)), Some(Seq(3L, 9L))),
+        Rows(Some(Seq(3L, 4L)), None, Some(Seq(3L, 9L))),
+        Rows(Some(Seq(3L, 4L)), None, None)) { r =>
+      assert((0 to 2).map(r.verdict).forall(_ == Verdict.NOT_AN_EXTENSION))
+      assert(Seq(r.detail(0), r.detail(1), r.detail(2)) == Seq(4L, 4L, 3L))
+      assert(r.describe(0).contains("row 4 "))
+    }
+  }
+
+  test("a loser without a row of its base is refused") {
+    resolve(Rows(Some(Seq(3L, 4L)), Some(Seq(4L, 5L)), Some(Seq(3L, 4L, 9L)))) { r =>
+      assert(r.verdict(0) == Verdict.BASE_NOT_IN_CURRENT)
+      assert(r.detail(0) == 3L)
+    }
+  }
+
+  test("a loser that deleted nothing has nothing to merge") {
+    resolve(Rows(Some(Seq(3L, 4L)), Some(Seq(3L, 4L)), Some(Seq(3L, 4L, 9L)))) { r =>
+      assert(r.verdict(0) == Verdict.NOTHING_NEW)
+    }
+  }
+
+  test("a cardinality other than the declared one is refused, with both numbers") {
+    val dv = Some((Bitmaps.bytes(Seq(1L, 2L, 3L)), 4L))
+    val request = Bitmaps.rawRequest(Seq((None, Bitmaps.dv(Some(Seq(9L))), dv, -1L)))
+    try {
+      val r = NativeBridge.resolve(request)
+      assert(r.verdict(0) == Verdict.MALFORMED)
+      assert(r.role(0) == DvRole.WINNER)
+      assert(r.error(0) == DvError.DV_CARDINALITY)
+      assert(r.errorCode(0) == 12)
+      assert((r.expected(0), r.got(0)) == ((4L, 3L)))
+      assert(r.describe(0).startsWith("DV_CARDINALITY in the deletion vector of the winning commit"))
+    } finally request.close()
+  }
+
+  test("a row beyond the end of the file is refused") {
+    resolve(Rows(None, Some(Seq(100L)), Some(Seq(1L)), 100L), Rows(None, Some(Seq(99L)), Some(Seq(1L)), 100L)) { r =>
+      assert(r.verdict(0) == Verdict.MALFORMED)
+      assert(r.role(0) == DvRole.CURRENT)
+      assert(r.error(0) == DvError.DV_ROW_RANGE)
+      assert(r.verdict(1) == Verdict.MERGED)
+    }
+  }
+
+  test("bytes left over, bytes missing and a foreign magic number are refused") {
+    val good = Bitmaps.bytes(Seq(1L, 2L, 3L))
+    val foreign = good.clone()
+    foreign(0) = 0
+    val request = Bitmaps.rawRequest(
+      Seq(good :+ 0.toByte, good.dropRight(1), foreign, good.take(3), Array[Byte](1)).map { bytes =>
+        (None, Bitmaps.dv(Some(Seq(9L))), Some((bytes, 3L)), -1L)
+      })
+    try {
+      val r = NativeBridge.resolve(request)
+      assert((0 to 4).map(r.verdict).forall(_ == Verdict.MALFORMED))
+      assert((0 to 4).map(r.error) == Seq(DvError.DV_TRAILING_BYTES, DvError.DV_TRUNCATED,
+        DvError.DV_BAD_MAGIC, DvError.DV_TRUNCATED, DvError.DV_TRUNCATED))
+      (0 to 4).foreach(i => assert(r.describe(i).startsWith(r.error(i).name), r.describe(i)))
+    } finally request.close()
+  }
+
+  test("random files get the verdict and the rows that Delta's own sets give") {
+    val random = new SplittableRandom(20260)
+    var seen = Map.empty[Verdict, Int].withDefaultValue(0)
+    for (round <- 0 until 60) {
+      val limit = Seq(1000L, 70000L, 1000000L, (1L << 32) + 200000, 10L << 32)(random.nextInt(5))
+      val files = Seq.fill(random.nextInt(6))(randomFile(random, limit))
+      resolve(files: _*) { r =>
+        files.indices.foreach { i =>
+          val allowed = Bitmaps.verdicts(files(i))
+          assert(allowed.contains(r.verdict(i)), s"round $round, file $i: ${r.describe(i)}")
+          seen += r.verdict(i) -> (seen(r.verdict(i)) + 1)
+          if (r.verdict(i) == Verdict.MERGED) {
+            val union = Bitmaps.of(files(i).current.get ++ files(i).winner.getOrElse(Nil))
+            assert(RoaringBitmapArray.readFrom(r.bytes(i)) == union, s"round $round, file $i")
+            assert(r.cardinality(i) == union.cardinality)
+            assert(r.length(i) <= Bitmaps.bytes(union).length, "longer than what Delta writes")
+          }
+        }
+      }
+    }
+    assert(seen(Verdict.MERGED) > 20, seen)
+    Seq(Verdict.UNTOUCHED_OK, Verdict.OVERLAP, Verdict.NOT_AN_EXTENSION).foreach(v => assert(seen(v) > 2, seen))
+  }
+
+  private def randomFile(random: SplittableRandom, limit: Long): Rows = {
+    def rows: Seq[Long] = Bitmaps.randomRows(random, limit)
+    val base = if (random.nextInt(3) == 0) Nil else rows
+    val own = rows
+    // Mostly disjoint, or there would be little to merge.
+    val taken = Bitmaps.of(if (random.nextInt(4) == 0) Nil else own)
+    val win = rows.filterNot(taken.contains)
+    def some(set: Seq[Long]): Option[Seq[Long]] = if (set.isEmpty) None else Some(set)
+    val current = if (random.nextInt(6) == 0) None else some(base ++ own)
+    val keptBase = if (random.nextInt(8) == 0) base.drop(1) else base
+    val winner = some(keptBase ++ win)
+    val last = (base ++ own ++ win).maxOption.getOrElse(-1L)
+    Rows(some(base), current, winner, if (random.nextBoolean()) -1L else last + 1)
+  }
+
+  test("no flipped, cut or made-up bytes crash the JVM or pass for what they are not") {
+    val random = new SplittableRandom(4711)
+    val shapes = Seq.fill(12)(Bitmaps.randomRows(random, 1L << 33)).filter(_.nonEmpty).map(Bitmaps.bytes(_))
+    var refused = 0
+    for (_ <- 0 until 4000) {
+      val bytes = shapes(random.nextInt(shapes.size)).clone()
+      val damaged = random.nextInt(4) match {
+        case 0 => bytes.take(random.nextInt(bytes.length) + 1)
+        case 1 =>
+          val made = new Array[Byte](1 + random.nextInt(300))
+          random.nextBytes(made)
+          if (random.nextBoolean() && made.length > 4) System.arraycopy(bytes, 0, made, 0, 4)
+          made
+        case _ =>
+          // In the headers more often than not: that is where the lengths are.
+          for (_ <- 0 to random.nextInt(4)) {
+            val at = random.nextInt(if (random.nextBoolean()) bytes.length else math.min(bytes.length, 64))
+            bytes(at) = (bytes(at) ^ (1 << random.nextInt(8))).toByte
+          }
+          bytes
+      }
+      val cardinality = random.nextInt(1000).toLong
+      val other = Bitmaps.dv(Some(Seq(1L)))
+      val bad = Some((damaged, cardinality))
+      val files = Seq((None, bad, other, -1L), (None, other, bad, 1L << 34), (bad, other, other, -1L))
+      val request = Bitmaps.rawRequest(files)
+      try {
+        val r = NativeBridge.resolve(request)
+        (0 to 2).foreach { i =>
+          if (r.verdict(i) == Verdict.MALFORMED) {
+            refused += 1
+            assert(r.role(i) != DvRole.NONE)
+            assert(r.error(i) != DvError.NONE)
+          } else if (r.verdict(i) == Verdict.MERGED) {
+            // It can only pass if it is a bitmap of that many rows.
+            assert(RoaringBitmapArray.readFrom(damaged).cardinality == cardinality)
+          }
+        }
+      } finally request.close()
+    }
+    assert(refused > 5000)
+  }
+
+  test("a request that breaks the contract is an exception with a code, not a verdict") {
+    // Behind the Java side's back, straight into the buffer.
+    def broken(name: String)(break: java.nio.ByteBuffer => Unit): Unit = {
+      val request = Bitmaps.request(Seq(Rows(None, Some(Seq(1L)), Some(Seq(2L)), 10L)))
+      break(request.open())
+      val e = intercept[NativeException](NativeBridge.resolve(request))
+      assert(e.code.nonEmpty && e.code != NativeException.PANIC, s"$name: $e")
+      assert(e.getMessage.startsWith(e.code + ": "), s"$name: $e")
+      intercept[NativeException](NativeBridge.overlapCount(request, 0))
+      request.close()
+    }
+    val entry = MergeRequest.HEADER_BYTES
+    broken("magic")(_.putInt(0, 1))
+    broken("version")(_.putInt(4, 2))
+    broken("file count")(_.putInt(8, Int.MaxValue))
+    broken("file count, negative")(_.putInt(8, -1))
+    broken("flags")(_.putInt(12, 1))
+    broken("total length")(_.putLong(16, 1L << 40))
+    broken("offset beyond the end")(_.putLong(entry + 24, 1L << 40))
+    broken("offset that wraps")(_.putLong(entry + 24, -1L))
+    broken("offset in the header")(_.putLong(entry + 24, 3L))
+    broken("length beyond the end")(_.putLong(entry + 32, 1L << 40))
+    broken("length that wraps")(_.putLong(entry + 32, -8L))
+  }
+
+  test("a response that is longer than guessed is asked for again") {
+    // Natives take any response buffer; the guess is only Java's. Ask with one that is too small.
+    val files = Seq.fill(300)(Rows(None, Some(Seq(1L, 3L)), Some(Seq(2L, 1L << 32))))
+    val request = Bitmaps.request(files)
+    val resolve0 = classOf[NativeBridge].getDeclaredMethod(
+      "resolve0", classOf[java.nio.ByteBuffer], classOf[Long], classOf[java.nio.ByteBuffer], classOf[Long])
+    resolve0.setAccessible(true)
+    for (size <- Seq(0, 1, 32, 32 + 64 * 300, 32 + 64 * 300 + 100)) {
+      val out = java.nio.ByteBuffer.allocateDirect(size)
+      val used = resolve0.invoke(null, request.open(), Long.box(request.length.toLong), out, Long.box(size.toLong))
+        .asInstanceOf[Long]
+      assert(used < 0 && -used > size, s"$used for a buffer of $size")
+    }
+    val r = NativeBridge.resolve(request)
+    assert(files.indices.forall(r.verdict(_) == Verdict.MERGED))
+    request.close()
+  }
+
+  test("buffers that are not direct are refused, not read") {
+    val resolve0 = classOf[NativeBridge].getDeclaredMethod(
+      "resolve0", classOf[java.nio.ByteBuffer], classOf[Long], classOf[java.nio.ByteBuffer], classOf[Long])
+    resolve0.setAccessible(true)
+    val heap = java.nio.ByteBuffer.allocate(100)
+    val direct = java.nio.ByteBuffer.allocateDirect(100)
+    for ((in, out, inLen, outLen) <- Seq(
+        (heap, direct, 100L, 100L), (direct, heap, 100L, 100L), (null, direct, 100L, 100L),
+        (direct, direct, 101L, 100L), (direct, direct, 100L, 101L), (direct, direct, -1L, 100L))) {
+      val e = intercept[java.lang.reflect.InvocationTargetException](
+        resolve0.invoke(null, in, Long.box(inLen), out, Long.box(outLen)))
+      assert(e.getCause.isInstanceOf[NativeException], s"$in $inLen $out $outLen: ${e.getCause}")
+    }
+  }
+
+  test("an empty pass is answered") {
+    resolve()(r => assert(r.fileCount == 0))
+  }
+
+  test("files may share the range of a deletion vector") {
+    val bytes = Bitmaps.bytes(Seq(1L, 2L))
+    val own = Bitmaps.bytes(Seq(7L))
+    val request = new MergeRequest(100, (bytes.length + own.length).toLong)
+    val shared = request.add(bytes)
+    val mine = request.add(own)
+    (0 until 100).foreach { i =>
+      request.setFile(i, 0, 0, 0L, mine, own.length, 1L, shared, bytes.length, 2L, 8L)
+    }
+    val r = NativeBridge.resolve(request)
+    (0 until 100).foreach(i => assert(rowsOf(r, i) == Seq(1L, 2L, 7L)))
+    request.close()
+  }
+
+  test("ten thousand files in one call") {
+    val files = (0 until 10000).map { i =>
+      Rows(None, Some(Seq(i.toLong)), Some(Seq(i.toLong + (if (i % 10 == 0) 0 else 1))), 20000L)
+    }
+    resolve(files: _*) { r =>
+      files.indices.foreach { i =>
+        assert(r.verdict(i) == (if (i % 10 == 0) Verdict.OVERLAP else Verdict.MERGED))
+        if (i % 1000 == 1) assert(rowsOf(r, i) == Seq(i.toLong, i + 1L))
+      }
+    }
+  }
+
+  test("many threads at once, each with its own requests, get their own answers") {
+    val threads = 8
+    val pool = Executors.newFixedThreadPool(threads)
+    try {
+      val tasks = (0 until threads).map { t =>
+        new Callable[Int] {
+          override def call(): Int = {
+            val random = new SplittableRandom(t)
+            (0 until 150).count { round =>
+              val start = random.nextLong(1L << 33)
+              val own = (0L until 1L + random.nextInt(3000)).map(start + 2 * _)
+              val win = (0L until 1L + random.nextInt(3000)).map(start + 2 * _ + 1)
+              resolve(Rows(None, Some(own), Some(win)), Rows(None, Some(own), Some(own.take(1)))) { r =>
+                assert(r.verdict(1) == Verdict.OVERLAP && r.detail(1) == own.head, s"thread $t, round $round")
+                r.verdict(0) == Verdict.MERGED && rowsOf(r, 0) == (own ++ win).sorted
+              }
+            }
+          }
+        }
+      }
+      val right = pool.invokeAll(tasks.asJava).asScala.map(_.get(5, TimeUnit.MINUTES))
+      assert(right.forall(_ == 150), right)
+    } finally pool.shutdownNow()
+  }
+
+  test("a large bitmap goes through: 20 million rows, 5 % of them") {
+    val random = new SplittableRandom(9)
+    val (own, win) = (new RoaringBitmapArray, new RoaringBitmapArray)
+    (0 until 1000000).foreach { _ =>
+      val row = random.nextLong(20000000L)
+      (if (row % 2 == 0) own else win).add(row)
+    }
+    val request = Bitmaps.rawRequest(Seq(
+      (None, Some((Bitmaps.bytes(own), own.cardinality)), Some((Bitmaps.bytes(win), win.cardinality)), 20000000L)))
+    try {
+      val r = NativeBridge.resolve(request)
+      assert(r.verdict(0) == Verdict.MERGED)
+      own.or(win)
+      assert(RoaringBitmapArray.readFrom(r.bytes(0)) == own)
+    } finally request.close()
+  }
+
+  test("what was closed is not used again") {
+    val request = Bitmaps.request(Seq(Rows(None, Some(Seq(1L)), Some(Seq(2L)))))
+    val first = NativeBridge.resolve(request)
+    assert(first.verdict(0) == Verdict.MERGED)
+    val second = NativeBridge.resolve(request)
+    assert(intercept[IllegalStateException](first.verdict(0)).getMessage.contains("closed"))
+    assert(second.verdict(0) == Verdict.MERGED)
+    request.close()
+    request.close()
+    for (use <- Seq[() => Any](
+        () => second.verdict(0), () => second.bytes(0), () => request.reserve(1),
+        () => NativeBridge.resolve(request), () => NativeBridge.overlapCount(request, 0),
+        () => request.slice(112, 1))) {
+      assert(intercept[IllegalStateException](use()).getMessage.contains("closed"))
+    }
+  }
+}
