@@ -14,17 +14,17 @@
 
 package org.apache.spark.sql.delta.rlc
 
-import org.apache.spark.sql.delta.sources.DeltaSQLConfBase
+import org.apache.spark.sql.delta.sources.DeltaSQLConfUtils
 
 import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.internal.SQLConf
 
 /**
  * The confs of row-level concurrency, registered like Delta's own: `SET -v` lists them and a wrong
- * value is refused when it is set. They live in Delta's package for `DeltaSQLConfBase`, which adds
+ * value is refused when it is set. They live in Delta's package for `DeltaSQLConfUtils`, which adds
  * the prefix `spark.databricks.delta`.
  */
-private[rlc] object RowLevelConcurrencyConf extends DeltaSQLConfBase {
+private[rlc] object RowLevelConcurrencyConf extends DeltaSQLConfUtils {
 
   val ENABLED: ConfigEntry[Boolean] =
     buildConf("rowLevelConcurrency.enabled")
