@@ -1,0 +1,109 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+package org.apache.spark.sql.delta.rlc.storage
+
+import java.nio.file.Path
+
+import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, OptimisticTransaction}
+import org.apache.spark.sql.delta.actions.{Action, AddFile, DeletionVectorDescriptor}
+import org.apache.spark.sql.delta.commands.DeletionVectorWriter
+import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
+import org.apache.spark.sql.delta.rlc.{CommandFacts, RowLevelConcurrencyConf, RowLevelTransaction}
+import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
+import org.apache.hadoop.fs.{Path => HadoopPath}
+
+import org.apache.spark.sql.SparkSession
+
+/**
+ * A table whose log and deletion vectors are real and whose data files do not exist: DELETEs on it
+ * are the commits that Delta's command would make, without the scan. So thousands of files in one
+ * statement cost no more than their log entries.
+ *
+ * @param rows rows in each file
+ */
+final class SyntheticTable(
+    spark: SparkSession,
+    dir: Path,
+    fileCount: Int,
+    val rows: Long,
+    enableDeletionVectors: Boolean = true) {
+
+  private val hadoopPath = new HadoopPath(dir.toUri)
+
+  val files: Seq[String] = (0 until fileCount).map(i => f"part-$i%05d.parquet")
+
+  /** The table's log, loaded anew where `fresh` file system options must take effect. */
+  def log: DeltaLog = DeltaLog.forTable(spark, hadoopPath)
+
+  locally {
+    spark.sql(s"CREATE TABLE delta.`$dir` (id BIGINT) USING delta TBLPROPERTIES " +
+      s"('delta.enableDeletionVectors' = '$enableDeletionVectors')")
+    val entries = files.map(file => AddFile(file, Map.empty, 1000L, 1L, dataChange = true,
+      stats = s"""{"numRecords":$rows,"tightBounds":false}"""))
+    log.startTransaction(None).commit(entries, DeltaOperations.ManualUpdate)
+  }
+
+  /** A DELETE of stock Delta, from its start to its commit; `deletes` has row positions by file. */
+  def delete(deletes: Map[String, Seq[Long]]): Long = {
+    val txn = log.startTransaction(None)
+    commit(txn, deletes)
+  }
+
+  /** A transaction of a DELETE with the feature on, which reads the table now. */
+  def startLoser(
+      settings: RowLevelConcurrencyConf.Settings = SyntheticTable.settings): OptimisticTransaction =
+    new RowLevelTransaction(log, None, log.update(), CommandFacts("DELETE", log), settings)
+
+  /** Writes the DVs of `deletes` into one file and commits them. */
+  def commit(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Long =
+    txn.commit(prepare(txn, deletes), DeltaOperations.ManualUpdate)
+
+  /** The actions of a DELETE, with its DV file written. */
+  def prepare(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Seq[Action] = {
+    val candidates = txn.filterFiles(Nil, keepNumRecords = true).filter(f => deletes.contains(f.path))
+    val store = DeletionVectorStore.createInstance(log.newDeltaHadoopConf())
+    val (writer, fileId) =
+      DeletionVectorWriter.createWriter(store, store.pathWithFileSystem(log.dataPath))
+    try {
+      candidates.flatMap { file =>
+        val bitmap =
+          if (file.deletionVector == null) new RoaringBitmapArray
+          else store.read(file.deletionVector, log.dataPath)
+        deletes(file.path).foreach(bitmap.add)
+        bitmap.runOptimize()
+        val range = writer.write(bitmap.serializeAsByteArray(RoaringBitmapArrayFormat.Portable))
+        val dv = DeletionVectorDescriptor.onDiskWithRelativePath(fileId,
+          sizeInBytes = range.length, cardinality = bitmap.cardinality, offset = Some(range.offset))
+        Seq(
+          file.copy(deletionVector = dv, dataChange = true,
+            stats = s"""{"numRecords":$rows,"tightBounds":false}"""),
+          file.removeWithTimestamp())
+      }
+    } finally writer.close()
+  }
+
+  /** Deleted positions of every file, as Delta reads them from the newest version. */
+  def deleted(): Map[String, Seq[Long]] = {
+    val store = DeletionVectorStore.createInstance(log.newDeltaHadoopConf())
+    log.update().allFiles.collect().map { file =>
+      file.path -> Option(file.deletionVector)
+        .fold(Seq.empty[Long])(store.read(_, log.dataPath).toArray.toSeq)
+    }.toMap
+  }
+}
+
+object SyntheticTable {
+  val settings: RowLevelConcurrencyConf.Settings = RowLevelConcurrencyConf.Settings(
+    maxResolutionTimeMs = 60000L, maxDvBytes = 512L * 1024 * 1024)
+}
