@@ -39,7 +39,7 @@ private[rlc] object Rebase {
           val target = targets(a.path)
           target.merged.map(dv => entry(a, target.live, dv))
         case r: RemoveFile if targets.contains(r.path) =>
-          Some(tombstone(r, targets(r.path).live))
+          Some(ResolutionPolicy.current.rebasedTombstone(r, targets(r.path).live))
         case other => Some(other)
       }
       info.copy(
@@ -58,11 +58,6 @@ private[rlc] object Rebase {
     ResolutionPolicy.current.rebasedEntry(own, live)
       .copy(dataChange = own.dataChange, stats = stats, deletionVector = merged)
   }
-
-  private def tombstone(own: RemoveFile, live: AddFile): RemoveFile =
-    live.removeWithTimestamp(
-      own.deletionTimestamp.getOrElse(System.currentTimeMillis()), own.dataChange)
-      .copy(stats = own.stats)
 
   /**
    * Makes the history tell what this commit does now. Against Delta's own counting (an updated DV

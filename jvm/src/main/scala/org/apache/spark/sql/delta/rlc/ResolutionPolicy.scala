@@ -14,7 +14,7 @@
 
 package org.apache.spark.sql.delta.rlc
 
-import org.apache.spark.sql.delta.actions.{AddFile, FileAction}
+import org.apache.spark.sql.delta.actions.{AddFile, FileAction, RemoveFile}
 
 /**
  * The safeguards of a merge, each as a method, so that a test can take out one at a time and see
@@ -37,6 +37,12 @@ private[rlc] class ResolutionPolicy {
    * ids that Delta's earlier phases may have assigned anew.
    */
   def rebasedEntry(own: AddFile, live: AddFile): AddFile = live
+
+  /** The tombstone that the rebased commit writes: of the live entry, or two would be live. */
+  def rebasedTombstone(own: RemoveFile, live: AddFile): RemoveFile =
+    live.removeWithTimestamp(
+      own.deletionTimestamp.getOrElse(System.currentTimeMillis()), own.dataChange)
+      .copy(stats = own.stats)
 
   /**
    * A merged bitmap and its cardinality for a file whose bits violate P4; None, as there is none.

@@ -80,7 +80,7 @@ class StorageRoundTripsSuite extends AnyFunSuite {
       t.delete(t.files.map(_ -> Seq(900L)).toMap)
       val loser = t.startLoser()
       val actions = t.prepare(loser, t.files.map(_ -> Seq(1L)).toMap)
-      (1 to 20).foreach(i => t.delete(t.files.map(_ -> Seq(100L + i)).toMap))
+      t.deleteInTurn((1 to 20).map(i => t.files.map(_ -> Seq(100L + i)).toMap))
       val (resolutions, calls) = ProbedFileSystem.watch() {
         passes(loser.commit(actions, ManualUpdate))
       }

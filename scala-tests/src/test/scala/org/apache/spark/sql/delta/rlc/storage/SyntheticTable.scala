@@ -14,13 +14,15 @@
 package org.apache.spark.sql.delta.rlc.storage
 
 import java.nio.file.Path
+import java.util.UUID
 
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, OptimisticTransaction}
-import org.apache.spark.sql.delta.actions.{Action, AddFile, DeletionVectorDescriptor}
+import org.apache.spark.sql.delta.actions.{Action, AddFile, CommitInfo, DeletionVectorDescriptor}
 import org.apache.spark.sql.delta.commands.DeletionVectorWriter
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
 import org.apache.spark.sql.delta.rlc.{CommandFacts, RowLevelConcurrencyConf, RowLevelTransaction}
 import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
+import org.apache.spark.sql.delta.util.FileNames
 import org.apache.hadoop.fs.{Path => HadoopPath}
 
 import org.apache.spark.sql.SparkSession
@@ -31,33 +33,70 @@ import org.apache.spark.sql.SparkSession
  * statement cost no more than their log entries.
  *
  * @param rows rows in each file
+ * @param dvsPerFile how many DVs of a statement go into one DV file
  */
 final class SyntheticTable(
     spark: SparkSession,
     dir: Path,
     fileCount: Int,
     val rows: Long,
-    enableDeletionVectors: Boolean = true) {
+    dvsPerFile: Int = Int.MaxValue) {
 
   private val hadoopPath = new HadoopPath(dir.toUri)
 
   val files: Seq[String] = (0 until fileCount).map(i => f"part-$i%05d.parquet")
 
-  /** The table's log, loaded anew where `fresh` file system options must take effect. */
+  /** The table's log. */
   def log: DeltaLog = DeltaLog.forTable(spark, hadoopPath)
 
   locally {
     spark.sql(s"CREATE TABLE delta.`$dir` (id BIGINT) USING delta TBLPROPERTIES " +
-      s"('delta.enableDeletionVectors' = '$enableDeletionVectors')")
+      s"('delta.enableDeletionVectors' = 'true')")
     val entries = files.map(file => AddFile(file, Map.empty, 1000L, 1L, dataChange = true,
       stats = s"""{"numRecords":$rows,"tightBounds":false}"""))
     log.startTransaction(None).commit(entries, DeltaOperations.ManualUpdate)
   }
 
-  /** A DELETE of stock Delta, from its start to its commit; `deletes` has row positions by file. */
+  /**
+   * A winning DELETE: its DV file and its commit are written as they are on disk, without the
+   * transaction and the hooks around it, so that hundreds of winners take no time.
+   *
+   * @param deletes row positions by file
+   * @return the version
+   */
   def delete(deletes: Map[String, Seq[Long]]): Long = {
-    val txn = log.startTransaction(None)
-    commit(txn, deletes)
+    // The newest version may be one that this object did not write.
+    val snapshot = log.update()
+    val live = snapshot.allFiles.collect().filter(f => deletes.contains(f.path)).toSeq
+    append(Seq(actionsOf(live, deletes)), snapshot.version)
+  }
+
+  /** Many winning DELETEs in a row, without reading the log in between. */
+  def deleteInTurn(deletes: Seq[Map[String, Seq[Long]]]): Long = {
+    val snapshot = log.update()
+    val touched = deletes.flatMap(_.keys).toSet
+    val live = snapshot.allFiles.collect().filter(f => touched(f.path)).map(f => f.path -> f).toMap
+    val (_, commits) = deletes.foldLeft((live, Vector.empty[Seq[Action]])) {
+      case ((entries, done), statement) =>
+        val actions = actionsOf(statement.keys.toSeq.map(entries), statement)
+        val added = actions.collect { case add: AddFile => add.path -> add }
+        (entries ++ added, done :+ actions)
+    }
+    append(commits, snapshot.version)
+  }
+
+  private def append(commits: Seq[Seq[Action]], after: Long): Long = {
+    commits.zipWithIndex.foreach { case (actions, i) =>
+      val info = CommitInfo.empty(None).copy(
+        operation = "DELETE", readVersion = Some(after + i), isBlindAppend = Some(false),
+        isolationLevel = Some("Serializable"), txnId = Some(UUID.randomUUID().toString))
+      log.store.write(
+        FileNames.unsafeDeltaFile(log.logPath, after + 1 + i),
+        (info +: actions).iterator.map(_.json),
+        overwrite = false,
+        log.newDeltaHadoopConf())
+    }
+    after + commits.size
   }
 
   /** A transaction of a DELETE with the feature on, which reads the table now. */
@@ -69,29 +108,34 @@ final class SyntheticTable(
   def commit(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Long =
     txn.commit(prepare(txn, deletes), DeltaOperations.ManualUpdate)
 
-  /** The actions of a DELETE, with its DV file written. */
-  def prepare(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Seq[Action] = {
-    val candidates = txn.filterFiles(Nil, keepNumRecords = true).filter(f => deletes.contains(f.path))
-    val store = DeletionVectorStore.createInstance(log.newDeltaHadoopConf())
-    val (writer, fileId) =
-      DeletionVectorWriter.createWriter(store, store.pathWithFileSystem(log.dataPath))
-    try {
-      candidates.flatMap { file =>
-        val bitmap =
-          if (file.deletionVector == null) new RoaringBitmapArray
-          else store.read(file.deletionVector, log.dataPath)
-        deletes(file.path).foreach(bitmap.add)
-        bitmap.runOptimize()
-        val range = writer.write(bitmap.serializeAsByteArray(RoaringBitmapArrayFormat.Portable))
-        val dv = DeletionVectorDescriptor.onDiskWithRelativePath(fileId,
-          sizeInBytes = range.length, cardinality = bitmap.cardinality, offset = Some(range.offset))
-        Seq(
-          file.copy(deletionVector = dv, dataChange = true,
-            stats = s"""{"numRecords":$rows,"tightBounds":false}"""),
-          file.removeWithTimestamp())
-      }
-    } finally writer.close()
-  }
+  /** The actions of a DELETE that `txn` read the files for, with its DV file written. */
+  def prepare(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Seq[Action] =
+    actionsOf(
+      txn.filterFiles(Nil, keepNumRecords = true).filter(f => deletes.contains(f.path)), deletes)
+
+  private def actionsOf(entries: Seq[AddFile], deletes: Map[String, Seq[Long]]): Seq[Action] =
+    entries.grouped(math.max(1, math.min(entries.size, dvsPerFile))).flatMap { packed =>
+      val store = DeletionVectorStore.createInstance(log.newDeltaHadoopConf())
+      val (writer, fileId) =
+        DeletionVectorWriter.createWriter(store, store.pathWithFileSystem(log.dataPath))
+      try {
+        packed.flatMap { file =>
+          val bitmap =
+            if (file.deletionVector == null) new RoaringBitmapArray
+            else store.read(file.deletionVector, log.dataPath)
+          deletes(file.path).foreach(bitmap.add)
+          bitmap.runOptimize()
+          val range = writer.write(bitmap.serializeAsByteArray(RoaringBitmapArrayFormat.Portable))
+          val dv = DeletionVectorDescriptor.onDiskWithRelativePath(fileId,
+            sizeInBytes = range.length, cardinality = bitmap.cardinality,
+            offset = Some(range.offset))
+          Seq(
+            file.copy(deletionVector = dv, dataChange = true,
+              stats = s"""{"numRecords":$rows,"tightBounds":false}"""),
+            file.removeWithTimestamp())
+        }
+      } finally writer.close()
+    }.toSeq
 
   /** Deleted positions of every file, as Delta reads them from the newest version. */
   def deleted(): Map[String, Seq[Long]] = {
