@@ -5,8 +5,9 @@
 
 use crate::error::{BitmapError, ErrorCode};
 use crate::format::{
-    ARRAY_MAX, BITSET_BYTES, BUCKET_KEY_LIMIT, BUCKET_MIN_BYTES, Bits, COOKIE_NO_RUNS, COOKIE_RUNS,
-    CONTAINER_VALUES, NATIVE_MAGIC, NO_OFFSET_THRESHOLD, PORTABLE_MAGIC, u16_at, u32_at, u64_at,
+    ARRAY_MAX, BITSET_BYTES, BUCKET_KEY_LIMIT, BUCKET_MIN_BYTES, Bits, CONTAINER_VALUES,
+    COOKIE_NO_RUNS, COOKIE_RUNS, NATIVE_MAGIC, NO_OFFSET_THRESHOLD, PORTABLE_MAGIC, u16_at, u32_at,
+    u64_at,
 };
 use crate::kernels::{Kernels, portable};
 
@@ -205,7 +206,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes on to the next container, checks it, and at the end checks what can only be known there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance<K: Kernels>(&mut self, kernels: K) -> Result<(), BitmapError> {
         if self.next == self.heads.len() && !self.enter_bucket()? {
             return Ok(());
@@ -226,7 +227,9 @@ impl<'a> Cursor<'a> {
             self.read_runs(kernels, card)?
         } else if card <= ARRAY_MAX {
             let bytes = self.take(2 * card as usize)?;
-            let Some(runs) = kernels.check_array(bytes) else { return Err(unordered_array(at, bytes)) };
+            let Some(runs) = kernels.check_array(bytes) else {
+                return Err(unordered_array(at, bytes));
+            };
             Container { kind: Kind::Array, card, runs, bytes }
         } else {
             let bytes = self.take(BITSET_BYTES)?;
@@ -256,7 +259,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `len` bytes of the current bucket.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, len: usize) -> Result<&'a [u8], BitmapError> {
         let end = self.at + len;
         match self.data.get(self.at..end) {
@@ -287,7 +290,11 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn read_runs<K: Kernels>(&mut self, kernels: K, card: u32) -> Result<Container<'a>, BitmapError> {
+    fn read_runs<K: Kernels>(
+        &mut self,
+        kernels: K,
+        card: u32,
+    ) -> Result<Container<'a>, BitmapError> {
         let at = self.at;
         let count = match self.take(2)? {
             [low, high] => u16::from_le_bytes([*low, *high]),
@@ -310,6 +317,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads the head of the next bucket that is not empty. False, with the cursor at the end, if there is none.
+    #[inline(never)]
     fn enter_bucket(&mut self) -> Result<bool, BitmapError> {
         loop {
             // In the native form a bucket says how long it is; this is where it must have ended.
@@ -373,7 +381,12 @@ impl<'a> Cursor<'a> {
             };
             if count > CONTAINER_VALUES {
                 let most = u64::from(CONTAINER_VALUES);
-                return Err(BitmapError::new(ErrorCode::TooMany, start + 4, most, u64::from(count)));
+                return Err(BitmapError::new(
+                    ErrorCode::TooMany,
+                    start + 4,
+                    most,
+                    u64::from(count),
+                ));
             }
             count as usize
         } else if cookie & 0xffff == COOKIE_RUNS {

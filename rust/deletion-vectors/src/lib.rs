@@ -25,7 +25,5 @@ mod writer;
 
 pub use error::{BitmapError, ErrorCode};
 pub use format::{NATIVE_MAGIC, PORTABLE_MAGIC};
-pub use merge::{
-    Bitmap, FileInput, Malformed, MergeError, Merger, Role, Verdict, max_merged_len,
-};
+pub use merge::{Bitmap, FileInput, Malformed, MergeError, Merger, Role, Verdict, max_merged_len};
 pub use rows::{EncodeError, encode, for_each_interval, rows, validate};

@@ -16,9 +16,11 @@
 
 use crate::cursor::{Container, Cursor, END, Kind};
 use crate::error::BitmapError;
-use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES};
-use crate::kernels::{ARRAY_SLACK, Kernels, Level, with_kernels};
-use crate::writer::{NoSpace, Writer};
+use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, USEFUL_RUNS_MAX, run_bytes};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::x86::{Avx2, Avx512};
+use crate::kernels::{Kernels, Level, SLACK, SMALL, portable};
+use crate::writer::{NoSpace, Writer, count_word, smallest_kind};
 
 /// A serialized bitmap and the cardinality its descriptor declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +140,7 @@ pub enum MergeError {
 /// before; a bucket takes 13 bytes besides, against at least 8; magic and count take 12, against at least 8.
 /// Twice the input covers each of these. The constant leaves the inner loops room to write whole vectors.
 pub const fn max_merged_len(current_len: usize, winner_len: usize) -> usize {
-    current_len.saturating_add(winner_len).saturating_mul(2).saturating_add(ARRAY_SLACK)
+    current_len.saturating_add(winner_len).saturating_mul(2).saturating_add(SLACK)
 }
 
 /// Merges files, one after the other, with scratch memory kept in between.
@@ -176,7 +178,13 @@ impl Merger {
     /// [`MergeError::NoSpace`] when `out` is too small. A malformed input is not an error but a verdict.
     pub fn merge(&mut self, file: &FileInput<'_>, out: &mut [u8]) -> Result<Verdict, MergeError> {
         let scratch = &mut self.scratch;
-        let outcome = with_kernels!(self.level, kernels => merge_with(kernels, scratch, file, out));
+        let outcome = match self.level {
+            Level::Portable => merge_with(crate::kernels::Portable, scratch, file, out),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2(token) => merge_avx2(token, scratch, file, out),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512(token) => merge_avx512(token, scratch, file, out),
+        };
         match outcome {
             Ok(verdict) | Err(Stop::Verdict(verdict)) => Ok(verdict),
             Err(Stop::NoSpace(NoSpace { needed_at_least })) => {
@@ -192,7 +200,7 @@ impl Merger {
     /// The first defect found in any of the three bitmaps.
     pub fn overlap_count(&mut self, file: &FileInput<'_>) -> Result<u64, Malformed> {
         let scratch = &mut self.scratch;
-        with_kernels!(self.level, kernels => count_with(kernels, scratch, file))
+        count_with(crate::kernels::Portable, scratch, file)
     }
 }
 
@@ -219,30 +227,43 @@ impl From<Malformed> for Stop {
 #[derive(Debug, Default)]
 struct Scratch(Option<Box<Buffers>>);
 
+/// As many bytes as two containers, and room for whole vectors behind them.
+type Double = [u8; 2 * BITSET_BYTES + SLACK];
+
 #[derive(Debug)]
 struct Buffers {
     base: Bits,
     cur: Bits,
     win: Bits,
     out: Bits,
-    /// Room for all values of two arrays.
-    union: [u8; 2 * BITSET_BYTES + ARRAY_SLACK],
-    /// Room for the values that two arrays have in common.
-    common: [u8; BITSET_BYTES + ARRAY_SLACK],
+    /// The values or runs of two containers, in order.
+    merged: Double,
+    union: Double,
+    ends: Double,
+    common: Double,
 }
 
 impl Scratch {
     #[inline]
     fn buffers(&mut self) -> &mut Buffers {
-        self.0.get_or_insert_with(|| {
-            Box::new(Buffers {
-                base: [0; BITSET_BYTES],
-                cur: [0; BITSET_BYTES],
-                win: [0; BITSET_BYTES],
-                out: [0; BITSET_BYTES],
-                union: [0; 2 * BITSET_BYTES + ARRAY_SLACK],
-                common: [0; BITSET_BYTES + ARRAY_SLACK],
-            })
+        self.0.get_or_insert_with(Buffers::allocate)
+    }
+}
+
+impl Buffers {
+    #[cold]
+    #[inline(never)]
+    fn allocate() -> Box<Buffers> {
+        const DOUBLE: Double = [0; 2 * BITSET_BYTES + SLACK];
+        Box::new(Buffers {
+            base: [0; BITSET_BYTES],
+            cur: [0; BITSET_BYTES],
+            win: [0; BITSET_BYTES],
+            out: [0; BITSET_BYTES],
+            merged: DOUBLE,
+            union: DOUBLE,
+            ends: DOUBLE,
+            common: DOUBLE,
         })
     }
 }
@@ -280,7 +301,7 @@ impl<'a> Cursors<'a> {
     }
 
     /// Moves every cursor that stands on `key`.
-    #[inline]
+    #[inline(always)]
     fn advance<K: Kernels>(&mut self, kernels: K, key: u64) -> Result<(), Malformed> {
         if self.base.key == key {
             self.base.advance(kernels).map_err(in_role(Role::Base))?;
@@ -314,7 +335,51 @@ const fn low_key(key: u64) -> u16 {
     (key & 0xffff) as u16
 }
 
-#[inline]
+/// [`merge_with`] compiled for a set of features, so that the kernels can be inlined into it.
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "calls a function compiled for features that the token proves")]
+fn merge_avx2(
+    token: Avx2,
+    scratch: &mut Scratch,
+    file: &FileInput<'_>,
+    out: &mut [u8],
+) -> Result<Verdict, Stop> {
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn merge(
+        token: Avx2,
+        scratch: &mut Scratch,
+        file: &FileInput<'_>,
+        out: &mut [u8],
+    ) -> Result<Verdict, Stop> {
+        merge_with(token, scratch, file, out)
+    }
+    // SAFETY: an `Avx2` exists only where the machine has these features.
+    unsafe { merge(token, scratch, file, out) }
+}
+
+/// As [`merge_avx2`].
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "calls a function compiled for features that the token proves")]
+fn merge_avx512(
+    token: Avx512,
+    scratch: &mut Scratch,
+    file: &FileInput<'_>,
+    out: &mut [u8],
+) -> Result<Verdict, Stop> {
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn merge(
+        token: Avx512,
+        scratch: &mut Scratch,
+        file: &FileInput<'_>,
+        out: &mut [u8],
+    ) -> Result<Verdict, Stop> {
+        merge_with(token, scratch, file, out)
+    }
+    // SAFETY: an `Avx512` exists only where the machine has these features.
+    unsafe { merge(token, scratch, file, out) }
+}
+
+#[inline(always)]
 fn merge_with<K: Kernels>(
     kernels: K,
     scratch: &mut Scratch,
@@ -397,7 +462,9 @@ fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
     }
     let (mut lefts, mut rights) = (left, right);
     let mut shared = 0;
-    while let (Some((l, more_left)), Some((r, more_right))) = (lefts.split_first(), rights.split_first()) {
+    while let (Some((l, more_left)), Some((r, more_right))) =
+        (lefts.split_first(), rights.split_first())
+    {
         let (l, r) = (key(l), key(r));
         shared += usize::from(l == r);
         if l <= r {
@@ -411,7 +478,7 @@ fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
 }
 
 /// Writes `cur ∪ win`; false when `cur ∩ win` differs from `base`.
-#[inline]
+#[inline(always)]
 fn unite<K: Kernels>(
     kernels: K,
     scratch: &mut Scratch,
@@ -426,56 +493,228 @@ fn unite<K: Kernels>(
     if card > CONTAINER_VALUES {
         return Ok(false);
     }
-    let all_arrays = [base, cur, win].iter().all(|one| one.kind == Kind::Array);
-    if all_arrays && card <= ARRAY_MAX {
-        return unite_arrays(kernels, scratch, writer, key, (base, cur, win));
+    let (few, kind) = ((cur.card + win.card) as usize <= SMALL, Kind::Array);
+    if few && cur.kind == kind && win.kind == kind && base.kind == kind {
+        if let Some(room) = writer.tail().first_chunk_mut::<{ 2 * SMALL }>() {
+            let Some((count, runs)) = kernels.merge_small(base.bytes, cur.bytes, win.bytes, room)
+            else {
+                return Ok(false);
+            };
+            return finish_array(writer, key, (count, runs), card);
+        }
     }
-    unite_bits(kernels, scratch, writer, key, (base, cur, win))
+    unite_large(kernels, scratch, writer, key, (base, cur, win), card)
+}
+
+/// Completes a container whose values stand, as an array, where its payload goes.
+#[inline(always)]
+fn finish_array(
+    writer: &mut Writer<'_>,
+    key: u16,
+    (count, runs): (u32, u32),
+    card: u32,
+) -> Result<bool, Stop> {
+    if count != card {
+        return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
+    }
+    if smallest_kind(card, runs, writer.containers()) == Kind::Array {
+        writer.commit(key, Kind::Array, card, runs, 2 * card as usize);
+        return Ok(true);
+    }
+    turn_into_runs(writer, key, card, runs)
+}
+
+/// As [`finish_array`] where runs are smaller.
+#[cold]
+#[inline(never)]
+fn turn_into_runs(writer: &mut Writer<'_>, key: u16, card: u32, runs: u32) -> Result<bool, Stop> {
+    let mut values = [0; BITSET_BYTES];
+    let values = values.get_mut(..2 * card as usize).unwrap_or(&mut []);
+    values.copy_from_slice(writer.room(2 * card as usize)?);
+    writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes: values }, runs)?;
+    Ok(true)
+}
+
+#[inline(never)]
+fn unite_large<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    card: u32,
+) -> Result<bool, Stop> {
+    let buffers = scratch.buffers();
+    let all_arrays = cur.kind == Kind::Array && win.kind == Kind::Array && base.kind == Kind::Array;
+    if all_arrays && card <= ARRAY_MAX {
+        return unite_arrays(kernels, buffers, writer, key, (base, cur, win), card);
+    }
+    if !all_arrays
+        && [base, cur, win].iter().all(|one| one.kind != Kind::Bitset)
+        && stored_runs(&cur) + stored_runs(&win) <= USEFUL_RUNS_MAX as usize
+        && let Some(done) = unite_runs(kernels, buffers, writer, key, (base, cur, win), card)?
+    {
+        return Ok(done);
+    }
+    unite_bits(kernels, buffers, writer, key, (base, cur, win), card)
 }
 
 fn unite_arrays<K: Kernels>(
     kernels: K,
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     writer: &mut Writer<'_>,
     key: u16,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    card: u32,
 ) -> Result<bool, Stop> {
-    let buffers = scratch.buffers();
-    let (values, common) =
-        kernels.merge_arrays(cur.bytes, win.bytes, &mut buffers.union, &mut buffers.common);
-    if buffers.common.get(..2 * common) != Some(base.bytes) {
-        return Ok(false);
+    let total = cur.bytes.len() + win.bytes.len();
+    let in_place = writer.tail().len() >= total + SLACK;
+    let union = if in_place { writer.tail() } else { &mut buffers.union[..] };
+    let mut len = total;
+    if base.card == 0 {
+        kernels.merge_arrays(cur.bytes, win.bytes, union);
+    } else {
+        kernels.merge_arrays(cur.bytes, win.bytes, &mut buffers.merged);
+        let merged = buffers.merged.get(..total).unwrap_or(&[]);
+        let (values, common) = kernels.split_arrays(merged, union, &mut buffers.common);
+        if buffers.common.get(..2 * common) != Some(base.bytes) {
+            return Ok(false);
+        }
+        len = 2 * values;
     }
-    let bytes = buffers.union.get(..2 * values).unwrap_or(&[]);
-    let Some(runs) = kernels.check_array(bytes) else {
-        return Err(Stop::Internal("the union of two arrays is not ascending"));
-    };
-    let card = cur.card + win.card - base.card;
-    if bytes.len() != 2 * card as usize {
+    let bytes = union.get(..len).unwrap_or(&[]);
+    // Without a base this is where a common value shows: it stands twice.
+    let Some(runs) = kernels.check_array(bytes) else { return Ok(false) };
+    let count = u32::try_from(len / 2).unwrap_or(0);
+    if in_place {
+        return finish_array(writer, key, (count, runs), card);
+    }
+    if count != card {
         return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
     }
+    let bytes = buffers.union.get(..len).unwrap_or(&[]);
     writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes }, runs)?;
     Ok(true)
 }
 
-fn unite_bits<K: Kernels>(
+/// Number of runs that [`as_runs`] gives.
+#[inline]
+fn stored_runs(container: &Container<'_>) -> usize {
+    match container.kind {
+        Kind::Array => container.card as usize,
+        Kind::Runs | Kind::Bitset => container.bytes.len() / 4,
+    }
+}
+
+/// The container's runs; for an array each value as one, written to `scratch`.
+#[inline]
+fn as_runs<'b>(container: &Container<'b>, scratch: &'b mut [u8]) -> &'b [u8] {
+    match container.kind {
+        Kind::Runs | Kind::Bitset => container.bytes,
+        Kind::Array => {
+            let runs = scratch.get_mut(..4 * container.card as usize).unwrap_or(&mut []);
+            portable::values_to_runs(container.bytes, runs);
+            runs
+        }
+    }
+}
+
+/// For containers without many runs. None when that was not enough to tell: what `cur` and `win` have in common need
+/// not be the same runs in both.
+fn unite_runs<K: Kernels>(
     kernels: K,
-    scratch: &mut Scratch,
+    buffers: &mut Buffers,
     writer: &mut Writer<'_>,
     key: u16,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
-) -> Result<bool, Stop> {
-    let buffers = scratch.buffers();
-    let base_bits = (base.card != 0).then(|| base.as_bits(&mut buffers.base));
-    let cur_bits = cur.as_bits(&mut buffers.cur);
-    let win_bits = win.as_bits(&mut buffers.win);
-    let Some(card) = kernels.merge_bits(base_bits, cur_bits, win_bits, &mut buffers.out) else {
-        return Ok(false);
+    card: u32,
+) -> Result<Option<bool>, Stop> {
+    // The inputs have at most 2047 runs together, 8188 bytes.
+    let cur_runs = as_runs(&cur, &mut buffers.cur);
+    let win_runs = as_runs(&win, &mut buffers.win);
+    kernels.merge_runs(cur_runs, win_runs, &mut buffers.merged);
+    let merged = buffers.merged.get(..cur_runs.len() + win_runs.len()).unwrap_or(&[]);
+    let in_place = writer.tail().len() >= 2 + merged.len() + SLACK;
+    let union = match writer.tail().get_mut(2..) {
+        Some(tail) if in_place => tail,
+        _ => &mut buffers.union[..],
     };
-    if card != cur.card + win.card - base.card {
-        return Err(Stop::Internal("the union of two bitsets has the wrong cardinality"));
+    let split = kernels.split_runs(merged, union, &mut buffers.ends, &mut buffers.common);
+    let Some((count, common)) = split else { return Ok(None) };
+    if base.card == 0 {
+        if common != 0 {
+            return Ok(Some(false));
+        }
+    } else if stored_runs(&base) != common
+        || buffers.common.get(..4 * common) != Some(as_runs(&base, &mut buffers.base))
+    {
+        return Ok(None);
     }
-    let runs = kernels.count_runs(&buffers.out);
+    let bytes = union.get(..4 * count).unwrap_or(&[]);
+    let facts = kernels.check_runs(bytes);
+    if facts.is_none_or(|facts| facts.card != card || facts.joined != 0) {
+        return Err(Stop::Internal("the union of two lists of runs is wrong"));
+    }
+    let runs = u32::try_from(count).unwrap_or(0);
+    if in_place && smallest_kind(card, runs, writer.containers()) == Kind::Runs {
+        if let Some(place) = writer.tail().first_chunk_mut::<2>() {
+            *place = count_word(runs);
+        }
+        writer.commit(key, Kind::Runs, card, runs, run_bytes(runs));
+        return Ok(Some(true));
+    }
+    let bytes = if in_place {
+        let copy = buffers.union.get_mut(..4 * count).unwrap_or(&mut []);
+        copy.copy_from_slice(writer.room(2 + 4 * count)?.get(2..).unwrap_or(&[]));
+        copy
+    } else {
+        buffers.union.get(..4 * count).unwrap_or(&[])
+    };
+    writer.copy(key, &Container { kind: Kind::Runs, card, runs, bytes }, runs)?;
+    Ok(Some(true))
+}
+
+fn unite_bits<K: Kernels>(
+    kernels: K,
+    buffers: &mut Buffers,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    card: u32,
+) -> Result<bool, Stop> {
+    let in_place = card > ARRAY_MAX && writer.tail().len() >= BITSET_BYTES;
+    let union = match writer.tail().first_chunk_mut::<BITSET_BYTES>() {
+        Some(tail) if in_place => tail,
+        _ => &mut buffers.out,
+    };
+    if base.card == 0 && cur.kind == Kind::Array && win.kind == Kind::Array {
+        // A common value sets the same bit twice, so that there are fewer bits than values.
+        union.fill(0);
+        portable::set_values(cur.bytes, union);
+        portable::set_values(win.bytes, union);
+        if kernels.popcount(union) != card {
+            return Ok(false);
+        }
+    } else {
+        let base_bits = (base.card != 0).then(|| base.as_bits(&mut buffers.base));
+        let cur_bits = cur.as_bits(&mut buffers.cur);
+        let win_bits = win.as_bits(&mut buffers.win);
+        match kernels.merge_bits(base_bits, cur_bits, win_bits, union) {
+            None => return Ok(false),
+            Some(count) if count != card => {
+                return Err(Stop::Internal("the union of two bitsets has the wrong cardinality"));
+            }
+            Some(_) => {}
+        }
+    }
+    let runs = kernels.count_runs(union);
+    if in_place {
+        if smallest_kind(card, runs, writer.containers()) == Kind::Bitset {
+            writer.commit(key, Kind::Bitset, card, runs, BITSET_BYTES);
+            return Ok(true);
+        }
+        buffers.out.copy_from_slice(writer.room(BITSET_BYTES)?);
+    }
     writer.copy_bits(key, &buffers.out, card, runs)?;
     Ok(true)
 }
@@ -495,7 +734,8 @@ fn check_untouched<K: Kernels>(
         let identical = base.kind == win.kind && base.bytes == win.bytes;
         if base.card != 0 && !identical {
             let buffers = scratch.buffers();
-            let covered = kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
+            let covered =
+                kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
             if !covered {
                 let difference = |base: u64, _: u64, win: u64| base & !win;
                 return match first_difference(buffers, (base, Container::EMPTY, win), difference) {
@@ -514,9 +754,11 @@ fn check_untouched<K: Kernels>(
 #[cold]
 #[inline(never)]
 fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
-    let containers = (at_key(&cursors.base, key), at_key(&cursors.cur, key), at_key(&cursors.win, key));
+    let containers =
+        (at_key(&cursors.base, key), at_key(&cursors.cur, key), at_key(&cursors.win, key));
     let difference = |base: u64, cur: u64, win: u64| (cur & win) ^ base;
-    let Some((low, in_base, in_cur)) = first_difference(scratch.buffers(), containers, difference) else {
+    let Some((low, in_base, in_cur)) = first_difference(scratch.buffers(), containers, difference)
+    else {
         return Stop::Internal("a conflict could not be found again");
     };
     let first_row = first_row_of(key) + u64::from(low);

@@ -126,7 +126,10 @@ fn write_rows(rows: &[u64], out: &mut [u8]) -> Result<usize, NoSpace> {
     Ok(writer.finish())
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "keeps the low 16 bits of keys and rows on purpose")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "keeps the low 16 bits of keys and rows on purpose"
+)]
 fn write_container(rows: &[u64], writer: &mut Writer<'_>) -> Result<(), NoSpace> {
     let mut bits = [0u8; BITSET_BYTES];
     let mut runs = 0;

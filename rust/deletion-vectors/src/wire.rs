@@ -247,7 +247,9 @@ impl<'a> Request<'a> {
             let file = self.file(index)?;
             if let Some(current) = file.current {
                 let winner = file.winner.map_or(0, |winner| winner.bytes.len());
-                len = len.saturating_add(max_merged_len(current.bytes.len(), winner).next_multiple_of(8));
+                len = len.saturating_add(
+                    max_merged_len(current.bytes.len(), winner).next_multiple_of(8),
+                );
             }
         }
         Ok(len)
@@ -288,7 +290,9 @@ pub fn resolve(request: &[u8], response: &mut [u8]) -> Result<usize, WireError> 
                 }
             }
             Err(MergeError::NoSpace { .. }) => return Err(no_space(&request)),
-            Err(MergeError::Internal(what)) => return Err(WireError::Internal { file: index, what }),
+            Err(MergeError::Internal(what)) => {
+                return Err(WireError::Internal { file: index, what });
+            }
         }
     }
     let total = entries + used;
@@ -345,7 +349,8 @@ fn write_entry(entry: &mut [u8; RESPONSE_ENTRY_LEN], verdict: &Verdict, blob: us
         Verdict::NothingNew => Code::NothingNew,
         Verdict::Malformed(Malformed { role, error }) => {
             let BitmapError { code, offset, expected, got } = error;
-            words = [word_pair(0, role as u32), u64::from(code as u32), 0, 0, 0, offset, expected, got];
+            words =
+                [word_pair(0, role as u32), u64::from(code as u32), 0, 0, 0, offset, expected, got];
             Code::Malformed
         }
     };
@@ -371,11 +376,9 @@ impl RequestBuilder {
     /// Adds a file.
     pub fn push(&mut self, file: &FileInput<'_>) -> &mut Self {
         let mut entry = [0; 10];
-        for (words, bitmap) in entry.as_chunks_mut::<3>().0.iter_mut().zip([
-            file.base,
-            file.current,
-            file.winner,
-        ]) {
+        for (words, bitmap) in
+            entry.as_chunks_mut::<3>().0.iter_mut().zip([file.base, file.current, file.winner])
+        {
             if let Some(Bitmap { bytes, cardinality }) = bitmap {
                 *words = [self.payload.len() as u64, bytes.len() as u64, cardinality];
                 self.payload.extend_from_slice(bytes);
@@ -392,7 +395,9 @@ impl RequestBuilder {
         let payload = HEADER_LEN + self.entries.len() * REQUEST_ENTRY_LEN;
         let total = payload + self.payload.len();
         let mut bytes = Vec::with_capacity(total);
-        for word in [REQUEST_MAGIC, VERSION, u32::try_from(self.entries.len()).unwrap_or(u32::MAX), 0] {
+        for word in
+            [REQUEST_MAGIC, VERSION, u32::try_from(self.entries.len()).unwrap_or(u32::MAX), 0]
+        {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.extend_from_slice(&(total as u64).to_le_bytes());

@@ -6,8 +6,8 @@
 
 use crate::cursor::{Container, Kind};
 use crate::format::{
-    ARRAY_MAX, BITSET_BYTES, Bits, COOKIE_NO_RUNS, COOKIE_RUNS, NO_OFFSET_THRESHOLD, PORTABLE_MAGIC,
-    PORTABLE_PREAMBLE, plain_bytes, run_bytes, u16_at, u32_at,
+    ARRAY_MAX, BITSET_BYTES, Bits, COOKIE_NO_RUNS, COOKIE_RUNS, NO_OFFSET_THRESHOLD,
+    PORTABLE_MAGIC, PORTABLE_PREAMBLE, plain_bytes, run_bytes, u16_at, u32_at,
 };
 use crate::kernels::portable;
 
@@ -102,7 +102,12 @@ impl<'o> Writer<'o> {
     }
 
     /// Begins the 32-bit bitmap with this key, which will have exactly `count` containers.
-    pub(crate) fn begin_bucket(&mut self, key: u32, count: usize, expect_runs: bool) -> Result<(), NoSpace> {
+    pub(crate) fn begin_bucket(
+        &mut self,
+        key: u32,
+        count: usize,
+        expect_runs: bool,
+    ) -> Result<(), NoSpace> {
         let key_at = self.at;
         let start = key_at + 4;
         let mut bucket = Bucket { start, count, run_layout: expect_runs, ..Bucket::default() };
@@ -136,12 +141,14 @@ impl<'o> Writer<'o> {
 
     /// Takes note of a container whose payload stands at the start of [`Self::tail`]: `len` bytes, and for runs
     /// the count in front of them included.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, key: u16, kind: Kind, card: u32, runs: u32, len: usize) {
         debug_assert!(self.bucket.next < self.bucket.count);
         if kind == Kind::Runs {
             self.note_runs(len);
-        } else if kind == Kind::Array && !self.bucket.has_runs && run_bytes(runs) == plain_bytes(card) + 2
+        } else if kind == Kind::Array
+            && !self.bucket.has_runs
+            && run_bytes(runs) == plain_bytes(card) + 2
         {
             self.bucket.nearly_runs.get_or_insert((self.bucket.next, self.at));
         }
@@ -157,7 +164,12 @@ impl<'o> Writer<'o> {
     }
 
     /// Writes a checked container in its smallest kind.
-    pub(crate) fn copy(&mut self, key: u16, container: &Container<'_>, runs: u32) -> Result<(), NoSpace> {
+    pub(crate) fn copy(
+        &mut self,
+        key: u16,
+        container: &Container<'_>,
+        runs: u32,
+    ) -> Result<(), NoSpace> {
         let kind = smallest_kind(container.card, runs, self.bucket.count);
         let verbatim = kind == container.kind
             && (kind != Kind::Runs || container.bytes.len() == 4 * runs as usize);
@@ -186,18 +198,22 @@ impl<'o> Writer<'o> {
                 }
             }),
             Kind::Bitset => match container.bits() {
-                Some(bits) => {
-                    self.write_runs(key, container.card, runs, |sink| {
-                        portable::for_each_run(bits, |first, last| sink(first, last));
-                    })
-                }
+                Some(bits) => self.write_runs(key, container.card, runs, |sink| {
+                    portable::for_each_run(bits, |first, last| sink(first, last));
+                }),
                 None => Ok(()),
             },
         }
     }
 
     /// Writes a container given as a bitset in its smallest kind.
-    pub(crate) fn copy_bits(&mut self, key: u16, bits: &Bits, card: u32, runs: u32) -> Result<(), NoSpace> {
+    pub(crate) fn copy_bits(
+        &mut self,
+        key: u16,
+        bits: &Bits,
+        card: u32,
+        runs: u32,
+    ) -> Result<(), NoSpace> {
         let kind = smallest_kind(card, runs, self.bucket.count);
         if kind == Kind::Bitset {
             self.room(BITSET_BYTES)?.copy_from_slice(bits);
@@ -359,7 +375,8 @@ impl<'o> Writer<'o> {
     fn relayout(&mut self, run_layout: bool, pending: usize) {
         let old = self.bucket;
         let (from, to) = (old.payload(old.run_layout), old.payload(run_layout));
-        let heads = self.out.get(old.heads(old.run_layout)..).and_then(|rest| rest.get(..4 * old.next));
+        let heads =
+            self.out.get(old.heads(old.run_layout)..).and_then(|rest| rest.get(..4 * old.next));
         let heads = heads.unwrap_or(&[]).to_vec();
         self.out.copy_within(from..self.at + pending, to);
         self.at = self.at - from + to;
@@ -386,11 +403,15 @@ impl<'o> Writer<'o> {
             let card = (u32_at(self.out, heads + 4 * index) >> 16) + 1;
             let flag = self.out.get(bucket.start + 4 + (index >> 3)).copied().unwrap_or(0);
             let is_runs = bucket.run_layout && flag >> (index & 7) & 1 == 1;
-            place += if is_runs { run_bytes(u32::from(u16_at(self.out, place))) } else { plain_bytes(card) };
+            place += if is_runs {
+                run_bytes(u32::from(u16_at(self.out, place)))
+            } else {
+                plain_bytes(card)
+            };
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, at: usize, bytes: &[u8]) {
         if let Some(place) = self.out.get_mut(at..at + bytes.len()) {
             place.copy_from_slice(bytes);

@@ -27,8 +27,10 @@ impl<'a> Region<'a> {
         if buffer.is_null() {
             return Err(bad("is null", 1, 0));
         }
-        let start = env.get_direct_buffer_address(buffer).map_err(|_| bad("is not direct", 1, 0))?;
-        let capacity = env.get_direct_buffer_capacity(buffer).map_err(|_| bad("is not direct", 1, 0))?;
+        let start =
+            env.get_direct_buffer_address(buffer).map_err(|_| bad("is not direct", 1, 0))?;
+        let capacity =
+            env.get_direct_buffer_capacity(buffer).map_err(|_| bad("is not direct", 1, 0))?;
         match usize::try_from(len) {
             Ok(len) if len <= capacity && isize::try_from(len).is_ok() && !start.is_null() => {
                 Ok(Region { start, len, _buffer: std::marker::PhantomData })

@@ -31,7 +31,8 @@ pub(crate) trait Kernels: Copy {
     fn popcount(self, bits: &Bits) -> u32;
 
     /// Writes `cur | win` to `out` and gives its cardinality, or none when `cur & win` differs from `base`.
-    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits)
+    -> Option<u32>;
 
     /// Whether every bit of `base` is set in `win`.
     fn covers(self, base: &Bits, win: &Bits) -> bool;
@@ -42,16 +43,50 @@ pub(crate) trait Kernels: Copy {
     /// Number of maximal runs of bits set; exact up to `USEFUL_RUNS_MAX`, beyond that any larger number.
     fn count_runs(self, bits: &Bits) -> u32;
 
-    /// Writes the union of two strictly increasing arrays to `out` and what they have in common to `common`;
-    /// gives the number of values of both.
+    /// Merges two strictly increasing arrays into one that is not decreasing: values in both come twice.
     ///
-    /// `out` must hold all values of both inputs and [`ARRAY_SLACK`] bytes more, `common` as many as the smaller
-    /// input and the slack.
-    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
+    /// `out` must hold all values of both and [`SLACK`] bytes more.
+    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]);
+
+    /// Takes a result of [`Self::merge_arrays`] apart: each value once into `out`, those that came twice into
+    /// `common`; gives the number of values of both.
+    ///
+    /// `out` must hold all of `merged`, `common` half of it, both with [`SLACK`] bytes more.
+    fn split_arrays(self, merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
+
+    /// Writes the union of two strictly increasing arrays of [`SMALL`] values together to `out`; gives the numbers
+    /// of its values and of its runs, or none when what the two have in common differs from `base`.
+    fn merge_small(
+        self,
+        base: &[u8],
+        cur: &[u8],
+        win: &[u8],
+        out: &mut [u8; 2 * SMALL],
+    ) -> Option<(u32, u32)>;
+
+    /// Merges two lists of runs by their first values; they come out as [`run_keys`](portable::run_key).
+    ///
+    /// `out` must hold all runs of both and [`SLACK`] bytes more.
+    fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]);
+
+    /// Takes a result of [`Self::merge_runs`] apart: the union, as maximal runs, into `out` and the runs that came
+    /// twice into `common`; gives the number of runs of both. None when runs overlap that are not the same.
+    ///
+    /// `out` and `ends` must hold all of `merged`, `common` half of it, each with [`SLACK`] bytes more.
+    fn split_runs(
+        self,
+        merged: &[u8],
+        out: &mut [u8],
+        ends: &mut [u8],
+        common: &mut [u8],
+    ) -> Option<(usize, usize)>;
 }
 
-/// Bytes behind the result that [`Kernels::merge_arrays`] may overwrite.
-pub(crate) const ARRAY_SLACK: usize = 64;
+/// Bytes behind a result that the loops may overwrite.
+pub(crate) const SLACK: usize = 64;
+
+/// The largest number of values for [`Kernels::merge_small`].
+pub(crate) const SMALL: usize = 32;
 
 /// The plain implementation, for every target.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +106,13 @@ impl Kernels for Portable {
         portable::popcount(bits)
     }
     #[inline]
-    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32> {
+    fn merge_bits(
+        self,
+        base: Option<&Bits>,
+        cur: &Bits,
+        win: &Bits,
+        out: &mut Bits,
+    ) -> Option<u32> {
         portable::merge_bits(base, cur, win, out)
     }
     #[inline]
@@ -87,8 +128,36 @@ impl Kernels for Portable {
         portable::count_runs(bits)
     }
     #[inline]
-    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
-        portable::merge_arrays(cur, win, out, common)
+    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
+        portable::merge_arrays(cur, win, out);
+    }
+    #[inline]
+    fn split_arrays(self, merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+        portable::split_arrays(merged, out, common)
+    }
+    #[inline]
+    fn merge_small(
+        self,
+        base: &[u8],
+        cur: &[u8],
+        win: &[u8],
+        out: &mut [u8; 2 * SMALL],
+    ) -> Option<(u32, u32)> {
+        portable::merge_small(base, cur, win, out)
+    }
+    #[inline]
+    fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
+        portable::merge_runs(cur, win, out);
+    }
+    #[inline]
+    fn split_runs(
+        self,
+        merged: &[u8],
+        out: &mut [u8],
+        _ends: &mut [u8],
+        common: &mut [u8],
+    ) -> Option<(usize, usize)> {
+        portable::split_runs(merged, out, common)
     }
 }
 
@@ -129,20 +198,3 @@ impl Level {
         levels
     }
 }
-
-/// Evaluates an expression with the kernels of a [`Level`], compiled once for each.
-macro_rules! with_kernels {
-    ($level:expr, $kernels:ident => $body:expr) => {
-        match $level {
-            $crate::kernels::Level::Portable => {
-                let $kernels = $crate::kernels::Portable;
-                $body
-            }
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Level::Avx2($kernels) => $body,
-            #[cfg(target_arch = "x86_64")]
-            $crate::kernels::Level::Avx512($kernels) => $body,
-        }
-    };
-}
-pub(crate) use with_kernels;

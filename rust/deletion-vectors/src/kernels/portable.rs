@@ -5,7 +5,7 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::RunFacts;
+use super::{RunFacts, SMALL};
 use crate::format::{Bits, USEFUL_RUNS_MAX};
 
 /// See [`super::Kernels::check_array`].
@@ -71,7 +71,12 @@ pub(crate) fn popcount(bits: &Bits) -> u32 {
 
 /// See [`super::Kernels::merge_bits`].
 #[inline(always)]
-pub(crate) fn merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32> {
+pub(crate) fn merge_bits(
+    base: Option<&Bits>,
+    cur: &Bits,
+    win: &Bits,
+    out: &mut Bits,
+) -> Option<u32> {
     let mut count = 0u64;
     let mut wrong = 0u64;
     let out = out.as_chunks_mut::<8>().0;
@@ -140,24 +145,163 @@ pub(crate) fn count_runs(bits: &Bits) -> u32 {
 
 /// See [`super::Kernels::merge_arrays`].
 #[inline(always)]
-pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
     let (cur, win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+    let total = cur.len() + win.len();
+    let out = &mut out.as_chunks_mut::<2>().0[..total];
+    // Two chains of dependent steps, one from each end: neither can run out of values in as many steps as the
+    // shorter input has values.
+    let sure = cur.len().min(win.len());
+    let (mut i, mut j) = (0, 0);
+    let (mut i_end, mut j_end) = (cur.len(), win.len());
+    for step in 0..sure {
+        let (left, right) = (u16::from_le_bytes(cur[i]), u16::from_le_bytes(win[j]));
+        let take = left <= right;
+        out[step] = if take { left } else { right }.to_le_bytes();
+        i += usize::from(take);
+        j += usize::from(!take);
+        let (left, right) =
+            (u16::from_le_bytes(cur[i_end - 1]), u16::from_le_bytes(win[j_end - 1]));
+        let take = left > right;
+        out[total - 1 - step] = if take { left } else { right }.to_le_bytes();
+        i_end -= usize::from(take);
+        j_end -= usize::from(!take);
+    }
+    let (mut cur, mut win) = (&cur[i..i_end], &win[j..j_end]);
+    let out = &mut out[sure..total - sure];
+    let mut written = 0;
+    while let (Some((left, more_cur)), Some((right, more_win))) =
+        (cur.split_first(), win.split_first())
+    {
+        if u16::from_le_bytes(*left) <= u16::from_le_bytes(*right) {
+            out[written] = *left;
+            cur = more_cur;
+        } else {
+            out[written] = *right;
+            win = more_win;
+        }
+        written += 1;
+    }
+    let rest = if cur.is_empty() { win } else { cur };
+    out[written..].copy_from_slice(rest);
+}
+
+/// See [`super::Kernels::split_arrays`].
+#[inline(always)]
+pub(crate) fn split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+    let merged = merged.as_chunks::<2>().0;
     let (out, common) = (out.as_chunks_mut::<2>().0, common.as_chunks_mut::<2>().0);
-    let (mut i, mut j, mut written, mut shared) = (0, 0, 0, 0);
-    while i < cur.len() && j < win.len() {
+    let (mut written, mut shared) = (0, 0);
+    let mut last = None;
+    for value in merged {
+        let again = last == Some(*value);
+        last = Some(*value);
+        out[written] = *value;
+        common[shared] = *value;
+        written += usize::from(!again);
+        shared += usize::from(again);
+    }
+    (written, shared)
+}
+
+/// See [`super::Kernels::merge_small`].
+#[inline(always)]
+pub(crate) fn merge_small(
+    base: &[u8],
+    cur: &[u8],
+    win: &[u8],
+    out: &mut [u8; 2 * SMALL],
+) -> Option<(u32, u32)> {
+    let (cur, win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+    let out = out.as_chunks_mut::<2>().0;
+    let mut bases = base.as_chunks::<2>().0.iter();
+    let (mut i, mut j, mut written) = (0, 0, 0);
+    while i < cur.len() && j < win.len() && written < out.len() {
         let (left, right) = (u16::from_le_bytes(cur[i]), u16::from_le_bytes(win[j]));
         out[written] = left.min(right).to_le_bytes();
         written += 1;
-        if left == right {
-            common[shared] = left.to_le_bytes();
-            shared += 1;
+        if left == right && bases.next() != Some(&cur[i]) {
+            return None;
         }
         i += usize::from(left <= right);
         j += usize::from(right <= left);
     }
     let rest = if i < cur.len() { &cur[i..] } else { &win[j..] };
     out[written..written + rest.len()].copy_from_slice(rest);
-    (written + rest.len(), shared)
+    written += rest.len();
+    let runs = check_array(out[..written].as_flattened())?;
+    bases.next().is_none().then_some((written as u32, runs))
+}
+
+/// A run as a number that sorts by its first value: that in the upper half, the number of further values in the lower.
+#[inline(always)]
+pub(crate) const fn run_key(run: u32) -> u32 {
+    run.rotate_left(16)
+}
+
+/// See [`super::Kernels::merge_runs`].
+#[inline(always)]
+pub(crate) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
+    let (cur, win) = (cur.as_chunks::<4>().0, win.as_chunks::<4>().0);
+    let total = cur.len() + win.len();
+    let out = &mut out.as_chunks_mut::<4>().0[..total];
+    let key = |run: [u8; 4]| run_key(u32::from_le_bytes(run));
+    let (mut i, mut j, mut written) = (0, 0, 0);
+    while i < cur.len() && j < win.len() {
+        let (left, right) = (key(cur[i]), key(win[j]));
+        let take = left <= right;
+        out[written] = if take { left } else { right }.to_le_bytes();
+        written += 1;
+        i += usize::from(take);
+        j += usize::from(!take);
+    }
+    let rest = if i < cur.len() { &cur[i..] } else { &win[j..] };
+    for (slot, run) in out[written..].iter_mut().zip(rest) {
+        *slot = key(*run).to_le_bytes();
+    }
+}
+
+/// See [`super::Kernels::split_runs`].
+#[inline(always)]
+pub(crate) fn split_runs(
+    merged: &[u8],
+    out: &mut [u8],
+    common: &mut [u8],
+) -> Option<(usize, usize)> {
+    let merged = merged.as_chunks::<4>().0;
+    let (out, common) = (out.as_chunks_mut::<4>().0, common.as_chunks_mut::<4>().0);
+    let Some((first, rest)) = merged.split_first() else { return Some((0, 0)) };
+    let mut last_key = u32::from_le_bytes(*first);
+    let mut start = last_key >> 16;
+    let mut end = start + (last_key & 0xffff);
+    let (mut written, mut shared, mut bad) = (0, 0, false);
+    for key in rest {
+        let key = u32::from_le_bytes(*key);
+        if key == last_key {
+            common[shared] = run_key(key).to_le_bytes();
+            shared += 1;
+            continue;
+        }
+        last_key = key;
+        let next = key >> 16;
+        bad |= next <= end;
+        if next != end + 1 {
+            out[written] = (start | end.wrapping_sub(start) << 16).to_le_bytes();
+            written += 1;
+            start = next;
+        }
+        end = next + (key & 0xffff);
+    }
+    out[written] = (start | end.wrapping_sub(start) << 16).to_le_bytes();
+    (!bad).then_some((written + 1, shared))
+}
+
+/// Writes every value as a run of its own.
+#[inline]
+pub(crate) fn values_to_runs(values: &[u8], out: &mut [u8]) {
+    for (slot, value) in out.as_chunks_mut::<4>().0.iter_mut().zip(values.as_chunks::<2>().0) {
+        *slot = u32::from(u16::from_le_bytes(*value)).to_le_bytes();
+    }
 }
 
 /// Sets the bit of every value.

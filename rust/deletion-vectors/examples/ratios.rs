@@ -1,0 +1,79 @@
+//! Prints one table: time of the `roaring` crate divided by ours, for every shape.
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::indexing_slicing, reason = "a report")]
+
+#[path = "../benches/shapes/mod.rs"]
+mod shapes;
+
+use std::time::{Duration, Instant};
+
+use deletion_vectors::{Merger, max_merged_len};
+
+/// The shortest of many rounds, in nanoseconds: the least disturbed on a busy machine.
+fn best(budget: Duration, mut body: impl FnMut()) -> f64 {
+    body();
+    let begin = Instant::now();
+    let mut best = f64::INFINITY;
+    while begin.elapsed() < budget {
+        // Short bodies are repeated, so that reading the clock does not count.
+        let start = Instant::now();
+        let mut times = 0u32;
+        while times == 0 || start.elapsed() < Duration::from_micros(200) {
+            body();
+            times += 1;
+        }
+        best = best.min(start.elapsed().as_secs_f64() * 1e9 / f64::from(times));
+    }
+    best
+}
+
+fn main() {
+    let only = std::env::args().nth(1);
+    let budget = Duration::from_millis(400);
+    for with_base in [false, true] {
+        println!(
+            "\n{}",
+            if with_base { "with rows deleted before" } else { "nothing deleted before" }
+        );
+        println!(
+            "{:34}{:>12}{:>12}{:>12}{:>8}{:>8}",
+            "shape", "roaring ns", "portable ns", "ours ns", "ratio", "goal"
+        );
+        let mut logs = Vec::new();
+        for shape in shapes::shapes(with_base) {
+            if only.as_ref().is_some_and(|only| !shape.name.contains(only.as_str())) {
+                continue;
+            }
+            let most =
+                shape.files.iter().map(|f| max_merged_len(f.cur.0.len(), f.win.0.len())).max();
+            let mut out = vec![0; most.unwrap_or(0)];
+            let mut ours = |new: fn() -> Merger| {
+                best(budget, || {
+                    let mut merger = new();
+                    for file in &shape.files {
+                        let verdict = merger.merge(&file.input(), &mut out).unwrap();
+                        assert_eq!(verdict.is_positive(), !shape.conflict, "{verdict:?}");
+                    }
+                })
+            };
+            let (fast, portable) = (ours(Merger::new), ours(Merger::portable));
+            let mut written = Vec::new();
+            let peer = best(budget, || {
+                for file in &shape.files {
+                    assert_eq!(shapes::peer(file, &mut written), !shape.conflict);
+                }
+            });
+            let per = shape.files.len() as f64;
+            logs.push((peer / fast).ln());
+            println!(
+                "{:34}{:>12.0}{:>12.0}{:>12.0}{:>8.1}{:>8.1}",
+                shape.name,
+                peer / per,
+                portable / per,
+                fast / per,
+                peer / fast,
+                shape.goal_over_port
+            );
+        }
+        println!("geometric mean {:.2}", (logs.iter().sum::<f64>() / logs.len() as f64).exp());
+    }
+}
