@@ -16,33 +16,37 @@ package io.github.deltarlc.jni;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.concurrent.ConcurrentLinkedDeque;
-import java.util.concurrent.atomic.AtomicInteger;
+import java.util.ArrayDeque;
+import java.util.Deque;
 
 /**
  * Direct buffers, kept for reuse.
  *
  * <p>A new direct buffer is zeroed and its pages are faulted in, which costs more than the work on
- * it. So those up to 16 MiB are kept, in four size classes of {@code 8 x 64 KiB, 4 x 512 KiB,
- * 4 x 4 MiB, 2 x 16 MiB}: at most {@link #MAX_KEPT_BYTES} for the whole JVM, whatever the number of
- * threads, and only once as many were in use at one time. Larger ones are allocated to size and left
- * to the garbage collector; they are not freed by hand, for a reader that came too late would then
- * write into memory that is no longer ours.
+ * it. So those of up to {@link #LARGEST_KEPT} bytes are kept, in sizes of powers of two, and together
+ * never more than {@link #MAX_KEPT_BYTES} for the whole JVM, whatever the number of threads. Larger
+ * ones are allocated to size and left to the garbage collector; they are not freed by hand, for a
+ * reader that came too late would then write into memory that is no longer ours.
  */
 final class BufferPool {
-  private static final int[] SIZES = {64 << 10, 512 << 10, 4 << 20, 16 << 20};
-  private static final int[] KEEP = {8, 4, 4, 2};
+  private static final int SMALLEST = 64 << 10;
 
-  /** The most that the pool ever holds on to: 50.5 MiB. */
-  static final long MAX_KEPT_BYTES = (8L << 16) + (4L << 19) + (4L << 22) + (2L << 24);
+  static final int LARGEST_KEPT = 16 << 20;
+
+  /** The most that the pool ever holds on to. */
+  static final long MAX_KEPT_BYTES = 48L << 20;
 
   static final BufferPool SHARED = new BufferPool();
 
-  private final SizeClass[] classes = new SizeClass[SIZES.length];
+  /** Free buffers by size, {@code SMALLEST << i}; guarded by this, and held for a few instructions. */
+  private final Deque<ByteBuffer>[] free;
+  private long keptBytes;
 
+  @SuppressWarnings({"unchecked", "rawtypes"})
   BufferPool() {
-    for (int i = 0; i < classes.length; i++) {
-      classes[i] = new SizeClass(KEEP[i]);
+    free = new Deque[sizeClass(LARGEST_KEPT) + 1];
+    for (int i = 0; i < free.length; i++) {
+      free[i] = new ArrayDeque<>();
     }
   }
 
@@ -51,30 +55,45 @@ final class BufferPool {
    * What is in it is undefined.
    */
   ByteBuffer take(int size) {
-    int c = classOf(size);
-    if (c < 0) {
+    if (size > LARGEST_KEPT) {
       return allocate(size);
     }
-    ByteBuffer kept = classes[c].poll();
-    return kept != null ? kept : allocate(SIZES[c]);
+    int wanted = sizeClass(size);
+    synchronized (this) {
+      // One that is a little too large is better than a new one.
+      for (int i = wanted; i < Math.min(wanted + 3, free.length); i++) {
+        ByteBuffer kept = free[i].pollLast();
+        if (kept != null) {
+          keptBytes -= kept.capacity();
+          return kept;
+        }
+      }
+    }
+    return allocate(SMALLEST << wanted);
   }
 
   /** Gives a buffer back. The caller must be sure that nobody writes to it any more. */
   void give(ByteBuffer buffer) {
-    int c = classOf(buffer.capacity());
-    if (c >= 0 && SIZES[c] == buffer.capacity()) {
-      buffer.clear();
-      classes[c].offer(buffer);
+    int capacity = buffer.capacity();
+    if (capacity > LARGEST_KEPT) {
+      return;
+    }
+    buffer.clear();
+    synchronized (this) {
+      if (keptBytes + capacity <= MAX_KEPT_BYTES) {
+        keptBytes += capacity;
+        free[sizeClass(capacity)].addLast(buffer); // the warmest is taken first
+      }
     }
   }
 
-  private static int classOf(int size) {
-    for (int i = 0; i < SIZES.length; i++) {
-      if (size <= SIZES[i]) {
-        return i;
-      }
-    }
-    return -1;
+  synchronized long keptBytes() {
+    return keptBytes;
+  }
+
+  /** The least i such that {@code SMALLEST << i} holds {@code size} bytes. */
+  private static int sizeClass(int size) {
+    return size <= SMALLEST ? 0 : 32 - Integer.numberOfLeadingZeros((size - 1) / SMALLEST);
   }
 
   private static ByteBuffer allocate(int size) {
@@ -84,32 +103,6 @@ final class BufferPool {
       // Of direct memory, not of the heap: the JVM is well, this pass is just too large for it.
       throw new NativeException(NativeException.DIRECT_MEMORY, "cannot allocate " + size
           + " bytes of direct memory; raise -XX:MaxDirectMemorySize or the driver's heap", e);
-    }
-  }
-
-  private static final class SizeClass {
-    private final int keep;
-    private final ConcurrentLinkedDeque<ByteBuffer> free = new ConcurrentLinkedDeque<>();
-    private final AtomicInteger count = new AtomicInteger();
-
-    SizeClass(int keep) {
-      this.keep = keep;
-    }
-
-    ByteBuffer poll() {
-      ByteBuffer b = free.pollFirst();
-      if (b != null) {
-        count.decrementAndGet();
-      }
-      return b;
-    }
-
-    void offer(ByteBuffer b) {
-      if (count.incrementAndGet() <= keep) {
-        free.offerFirst(b); // the warmest first
-      } else {
-        count.decrementAndGet();
-      }
     }
   }
 }

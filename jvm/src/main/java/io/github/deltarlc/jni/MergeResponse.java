@@ -41,9 +41,12 @@ public final class MergeResponse {
   static final int LAYOUT_VERSION = 1;
   static final int HEADER_BYTES = 32;
   static final int ENTRY_BYTES = 64;
+  private static final int ENTRY_LONGS = ENTRY_BYTES / 8;
 
   private final int fileCount;
   private final int used;
+  /** All entries, copied in one go; see {@link MergeRequest}. */
+  private final long[] entries;
   private ByteBuffer buffer;
 
   /** Reads the header of {@code used} bytes that the native side wrote for a request of as many files. */
@@ -60,6 +63,8 @@ public final class MergeResponse {
     this.buffer = buffer;
     this.used = (int) used;
     this.fileCount = fileCount;
+    this.entries = new long[ENTRY_LONGS * fileCount];
+    buffer.slice(HEADER_BYTES, ENTRY_BYTES * fileCount).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(entries);
   }
 
   /** Number of files, that of the request. */
@@ -73,7 +78,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public Verdict verdict(int index) {
-    return Verdict.of(open().getInt(entry(index)));
+    return Verdict.of((int) field(index, 0));
   }
 
   /**
@@ -82,7 +87,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public DvRole role(int index) {
-    return DvRole.of(open().getInt(entry(index) + 4));
+    return DvRole.of((int) (field(index, 0) >>> 32));
   }
 
   /**
@@ -91,7 +96,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public DvError error(int index) {
-    return DvError.of(open().getInt(entry(index) + 8));
+    return DvError.of((int) field(index, 1));
   }
 
   /**
@@ -109,7 +114,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public long cardinality(int index) {
-    return open().getLong(entry(index) + 32);
+    return field(index, 4);
   }
 
   /**
@@ -120,7 +125,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public long detail(int index) {
-    return open().getLong(entry(index) + 40);
+    return field(index, 5);
   }
 
   /**
@@ -129,7 +134,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public long expected(int index) {
-    return open().getLong(entry(index) + 48);
+    return field(index, 6);
   }
 
   /**
@@ -138,7 +143,7 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public long got(int index) {
-    return open().getLong(entry(index) + 56);
+    return field(index, 7);
   }
 
   /**
@@ -213,18 +218,18 @@ public final class MergeResponse {
     return Long.toUnsignedString(detail(index));
   }
 
-  private int entry(int index) {
+  /** One of the eight longs of a file's entry. */
+  private long field(int index, int number) {
+    open();
     if (index < 0 || index >= fileCount) {
       throw new IndexOutOfBoundsException("file " + index + " of " + fileCount);
     }
-    return HEADER_BYTES + ENTRY_BYTES * index;
+    return entries[ENTRY_LONGS * index + number];
   }
 
   private int[] range(int index) {
-    ByteBuffer b = open();
-    int entry = entry(index);
-    long offset = b.getLong(entry + 16);
-    long length = b.getLong(entry + 24);
+    long offset = field(index, 2);
+    long length = field(index, 3);
     if (length == 0) {
       return new int[] {0, 0};
     }

@@ -36,7 +36,7 @@ public final class NativeBridge {
    *     malformed deletion vector is no exception but a verdict
    */
   public static MergeResponse resolve(MergeRequest request) {
-    ByteBuffer in = request.open();
+    ByteBuffer in = request.complete();
     NativeLibrary.ensureAvailable();
     long size = Math.min(request.responseEstimate(), MergeRequest.MAX_BYTES);
     while (true) {
@@ -67,8 +67,8 @@ public final class NativeBridge {
    * @throws NativeException also when one of the file's deletion vectors is malformed
    */
   public static long overlapCount(MergeRequest request, int fileIndex) {
-    ByteBuffer in = request.open();
     request.checkIndex(fileIndex);
+    ByteBuffer in = request.complete();
     NativeLibrary.ensureAvailable();
     return overlapCount0(in, request.length(), fileIndex);
   }

@@ -24,7 +24,7 @@ class MergeRequestSuite extends AnyFunSuite {
     val offset = request.reserve(7)
     request.put(offset, Array[Byte](1, 2, 3, 4, 5, 6, 7), 0, 7)
     request.setFile(1, 0, 0, 0L, offset, 3, 30L, offset + 3, 4, 40L, 99L)
-    val b = request.open()
+    val b = request.complete()
     assert(new String(Array.tabulate(4)(i => b.get(i)), "US-ASCII") == "RLCQ")
     assert((b.getInt(4), b.getInt(8), b.getInt(12)) == ((1, 2, 0)))
     assert((b.getLong(16), b.getLong(24)) == ((32L + 2 * 80 + 7, 0L)))
@@ -42,7 +42,7 @@ class MergeRequestSuite extends AnyFunSuite {
     val view = request.slice(second, 12)
     assert((view.position(), view.limit(), view.capacity) == ((0, 12, 12)))
     view.putInt(0, 42)
-    assert(request.open().getInt(second) == 42)
+    assert(request.complete().getInt(second) == 42)
     assert(second == first + 8)
     request.close()
   }
@@ -65,7 +65,7 @@ class MergeRequestSuite extends AnyFunSuite {
     val e = intercept[IllegalArgumentException](
       request.setFile(0, offset, 5, 1L, offset, 5, 1L, offset, 50, 1L, 7L))
     assert(e.getMessage.startsWith("file 0: range of 50 bytes"))
-    assert((0 until 10).map(f => request.open().getLong(32 + 8 * f)) == Seq.fill(9)(0L) :+ -1L)
+    assert((0 until 10).map(f => request.complete().getLong(32 + 8 * f)) == Seq.fill(9)(0L) :+ -1L)
     request.close()
   }
 
@@ -103,23 +103,61 @@ class MergeRequestSuite extends AnyFunSuite {
     next.close()
   }
 
-  test("the pool gives back what fits, up to its bound, and never what is larger than it keeps") {
+  test("the pool gives back what fits, and never keeps more than its bound") {
     val pool = new BufferPool
     val first = pool.take(100)
     assert(first.isDirect && first.capacity == (64 << 10) && first.order == java.nio.ByteOrder.LITTLE_ENDIAN)
     pool.give(first)
+    assert(pool.keptBytes == (64 << 10))
     assert(pool.take(60000) eq first)
+    assert(pool.keptBytes == 0)
     assert(pool.take(60000) ne first)
-    val small = Seq.fill(20)(pool.take(1))
-    small.foreach(pool.give)
-    val again = Seq.fill(20)(pool.take(1))
-    assert(again.count(a => small.exists(_ eq a)) == 8)
-    val large = pool.take((16 << 20) + 1)
-    assert(large.capacity == (16 << 20) + 1)
-    pool.give(large)
-    assert(pool.take((16 << 20) + 1) ne large)
-    assert(BufferPool.MAX_KEPT_BYTES == 8 * (64L << 10) + 4 * (512L << 10) + 4 * (4L << 20) + 2 * (16L << 20))
+    for ((size, capacity) <- Seq(1 -> 65536, 65536 -> 65536, 65537 -> 131072, 131073 -> 262144,
+        (1 << 20) -> (1 << 20), (16 << 20) -> (16 << 20), ((16 << 20) + 1) -> ((16 << 20) + 1))) {
+      assert(new BufferPool().take(size).capacity == capacity, size)
+    }
+    val large = Seq.fill(4)(pool.take(16 << 20))
+    large.foreach(pool.give)
+    assert(pool.keptBytes == BufferPool.MAX_KEPT_BYTES, "three of four")
+    pool.give(java.nio.ByteBuffer.allocateDirect(64 << 10))
+    assert(pool.keptBytes == BufferPool.MAX_KEPT_BYTES)
+    val tooLarge = new BufferPool
+    tooLarge.give(tooLarge.take((16 << 20) + 1))
+    assert(tooLarge.keptBytes == 0)
   }
+
+  test("the pool gives a buffer that is a little too large, not one that is much too large") {
+    val pool = new BufferPool
+    val quarterMib = pool.take(256 << 10)
+    pool.give(quarterMib)
+    assert(pool.take(1) eq quarterMib)
+    val mib = pool.take(1 << 20)
+    pool.give(mib)
+    assert(pool.take(1) ne mib)
+    assert(pool.take(300000) eq mib)
+  }
+
+  test("two threads never get one buffer") {
+    val pool = new BufferPool
+    val inUse = java.util.concurrent.ConcurrentHashMap.newKeySet[Integer]()
+    val threads = (0 until 8).map { t =>
+      new Thread(() => {
+        val random = new java.util.SplittableRandom(t)
+        for (_ <- 0 until 5000) {
+          val b = pool.take(1 + random.nextInt(500000))
+          val id: Integer = System.identityHashCode(b)
+          if (!inUse.add(id)) failures.incrementAndGet()
+          inUse.remove(id)
+          pool.give(b)
+        }
+      })
+    }
+    threads.foreach(_.start())
+    threads.foreach(_.join())
+    assert(failures.get == 0)
+  }
+
+  private val failures = new java.util.concurrent.atomic.AtomicInteger
 
   private def response(files: Int)(fill: java.nio.ByteBuffer => Unit): java.nio.ByteBuffer = {
     val b = java.nio.ByteBuffer.allocate(32 + 64 * files + 16).order(java.nio.ByteOrder.LITTLE_ENDIAN)

@@ -243,7 +243,7 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     // Behind the Java side's back, straight into the buffer.
     def broken(name: String)(break: java.nio.ByteBuffer => Unit): Unit = {
       val request = Bitmaps.request(Seq(Rows(None, Some(Seq(1L)), Some(Seq(2L)), 10L)))
-      break(request.open())
+      break(request.complete())
       val e = intercept[NativeException](NativeBridge.resolve(request))
       assert(e.code.nonEmpty && e.code != NativeException.PANIC, s"$name: $e")
       assert(e.getMessage.startsWith(e.code + ": "), s"$name: $e")
@@ -273,7 +273,7 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     resolve0.setAccessible(true)
     for (size <- Seq(0, 1, 32, 32 + 64 * 300, 32 + 64 * 300 + 100)) {
       val out = java.nio.ByteBuffer.allocateDirect(size)
-      val used = resolve0.invoke(null, request.open(), Long.box(request.length.toLong), out, Long.box(size.toLong))
+      val used = resolve0.invoke(null, request.complete(), Long.box(request.length.toLong), out, Long.box(size.toLong))
         .asInstanceOf[Long]
       assert(used < 0 && -used > size, s"$used for a buffer of $size")
     }
