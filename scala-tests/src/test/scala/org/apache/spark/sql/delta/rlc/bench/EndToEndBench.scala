@@ -49,7 +49,8 @@ object EndToEndBench {
       "merging attempts", "merges", "stock ms", "merging ms", "limit ms", "stock/limit",
       "merging/limit"))
     Seq(2, 4, 8).foreach { writers =>
-      val outcomes = Seq.fill(rounds)(Seq(Stock, Merging, Apart).map(k => k -> run(k, writers)).toMap)
+      val outcomes = Seq.fill(rounds)(
+        Seq[Kind](Stock, Merging, Apart).map(kind => kind -> run(kind, writers)).toMap)
       def median(f: Map[Kind, Outcome] => Double): Double =
         outcomes.map(f).sorted.apply(rounds / 2)
       val stock = median(_(Stock).millis)

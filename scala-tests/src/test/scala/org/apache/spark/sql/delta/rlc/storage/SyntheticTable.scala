@@ -14,6 +14,7 @@
 package org.apache.spark.sql.delta.rlc.storage
 
 import java.nio.file.Path
+import java.sql.Timestamp
 import java.util.UUID
 
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations, OptimisticTransaction}
@@ -88,7 +89,8 @@ final class SyntheticTable(
   private def append(commits: Seq[Seq[Action]], after: Long): Long = {
     commits.zipWithIndex.foreach { case (actions, i) =>
       val info = CommitInfo.empty(None).copy(
-        operation = "DELETE", readVersion = Some(after + i), isBlindAppend = Some(false),
+        operation = "DELETE", timestamp = new Timestamp(System.currentTimeMillis()),
+        readVersion = Some(after + i), isBlindAppend = Some(false),
         isolationLevel = Some("Serializable"), txnId = Some(UUID.randomUUID().toString))
       log.store.write(
         FileNames.unsafeDeltaFile(log.logPath, after + 1 + i),
