@@ -47,7 +47,7 @@ final class Campaign(lab: Lab, stock: => Lab, threads: Int = Campaign.threads) {
       var seed = next.getAndIncrement()
       while (seed < first + count && !enough.get) {
         val history = Campaign.draw(seed)
-        val report = histories.run(history)
+        val report = histories.run(history, twice = seed % 4 == 0)
         val off = if (compareEvery > 0 && seed % compareEvery == 0) Some(stockHistories.run(history))
           else None
         synchronized {

@@ -55,26 +55,19 @@ final case class Observed(
 
 object Observed {
 
-  /** Reads all versions by the protocol, and the last one and the feed through Delta as well. */
-  def read(session: SparkSession, dir: Path, base: Long, cdf: Boolean): Observed = {
+  /**
+   * Reads all versions by the protocol and the feed through Delta.
+   *
+   * @param twice whether Delta reads the last version as well
+   */
+  def read(
+      session: SparkSession, dir: Path, base: Long, cdf: Boolean, twice: Boolean): Observed = {
     val log = new TableLog(dir)
     val states = log.replay().drop(base.toInt)
     val rows = states.map(log.rows)
     states.foreach(s => checkChecksum(log, s))
 
-    val tracked = states.last.rowTracking
-    val name = s"delta.`$dir`"
-    val seen = session.sql(
-      s"SELECT ${Columns.names.mkString(", ")}${if (tracked) ", _metadata.row_id" else ""} " +
-        s"FROM $name").collect().toVector.map { r =>
-      StoredRow(Lab.record(r), if (tracked) Some(r.getLong(Columns.names.size)) else None)
-    }
-    val expected = if (tracked) rows.last else rows.last.map(_.copy(rowId = None))
-    if (!Bag.equal(seen, expected)) {
-      throw new BrokenLog(states.last.version,
-        s"Delta reads other rows than the log has. ${Bag.diff(expected, seen)}")
-    }
-
+    if (twice) checkLast(session, dir, states.last, rows.last)
     val feed = if (!cdf || states.size < 2) None else Some {
       session.read.format("delta").option("readChangeFeed", "true")
         .option("startingVersion", base + 1).load(dir.toString)
@@ -86,6 +79,22 @@ object Observed {
         .groupMap(_._1)(_._2)
     }
     Observed(base, rows, feed, states.map(_.rowTracking))
+  }
+
+  private def checkLast(
+      session: SparkSession, dir: Path, state: VersionState, rows: Vector[StoredRow]): Unit = {
+    val tracked = state.rowTracking
+    val name = s"delta.`$dir`"
+    val seen = session.sql(
+      s"SELECT ${Columns.names.mkString(", ")}${if (tracked) ", _metadata.row_id" else ""} " +
+        s"FROM $name").collect().toVector.map { r =>
+      StoredRow(Lab.record(r), if (tracked) Some(r.getLong(Columns.names.size)) else None)
+    }
+    val expected = if (tracked) rows else rows.map(_.copy(rowId = None))
+    if (!Bag.equal(seen, expected)) {
+      throw new BrokenLog(state.version,
+        s"Delta reads other rows than the log has. ${Bag.diff(expected, seen)}")
+    }
   }
 
   /** The checksum file, which Delta writes out of the actions alone, against the replay. */

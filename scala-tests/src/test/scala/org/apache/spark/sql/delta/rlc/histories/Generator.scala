@@ -34,14 +34,22 @@ final class Generator(seed: Long, directed: Double) {
   }
   private def some[T](p: Double)(f: => T): Option[T] = if (chance(p)) Some(f) else None
 
+  /** The ids that statements mostly name. */
+  private var ids: Vector[Long] = (0L to 10L).toVector
+
   /** The case of this seed. */
   def next(): Case =
     if (chance(directed)) new Shapes(random).next()
     else {
       val t = table()
+      ids = t.files.flatten.map(Generator.id)
       val count = weighted(6 -> (() => 2), 5 -> (() => 3), 3 -> (() => 4), 1 -> (() => 5),
         1 -> (() => 6))
-      val statements = Vector.fill(count)(statement(t))
+      // Statements that only take rows away can all be merged; a new file of one unpartitioned
+      // winner ends that. So half of the groups have mostly the former.
+      val shrinking = if (chance(0.5)) 0.75 else 0.2
+      val statements = Vector.fill(count)(
+        if (chance(shrinking)) shrink(t) else statement(t))
       Case(t, statements, schedule(count))
     }
 
@@ -57,7 +65,10 @@ final class Generator(seed: Long, directed: Double) {
   // ---- tables ------------------------------------------------------------------------------
 
   /** Out of few, since a table is built once and then copied. */
-  private def table(): Table = new Generator(nextInt(Generator.tables).toLong, 0).drawTable()
+  private def table(): Table = {
+    val kind = seed / Generator.seedsPerTables * Generator.tables + nextInt(Generator.tables)
+    new Generator(kind, 0).drawTable()
+  }
 
   private def number(): Value = if (chance(0.15)) Null else Num(nextInt(12).toLong)
   private def letter(): Value = if (chance(0.15)) Null else Str(pick(Seq("a", "b", "c")))
@@ -78,12 +89,24 @@ final class Generator(seed: Long, directed: Double) {
         1 -> (() => Update(Vector("v" -> Const(number())), Some(condition(1)))),
         1 -> (() => Delete(Some(condition(1))))))
     val ws = chance(0.15)
-    Table(doubled, chance(0.3), setup, cdf = chance(0.5), rowTracking = !ws && chance(0.35), ws)
+    Table(doubled, chance(0.4), setup, cdf = chance(0.5), rowTracking = !ws && chance(0.35), ws)
   }
 
   // ---- conditions and expressions ----------------------------------------------------------
 
-  private def someId(): Long = nextInt(11).toLong
+  private def someId(): Long = if (chance(0.9)) pick(ids) else nextInt(11).toLong
+
+  /** One or a few rows, in a partitioned table often of one partition that the condition names. */
+  private def few(t: Table): Pred = {
+    val p = if (chance(0.6)) Cmp(Col("id"), "=", Const(Num(someId())))
+      else In(Col("id"), Vector.fill(2 + nextInt(2))(Num(someId()): Value).distinct)
+    local(t, if (chance(0.8)) p else And(p, condition(0)))
+  }
+
+  private def local(t: Table, p: Pred): Pred =
+    if (t.partitioned && chance(0.6)) {
+      And(Cmp(Col("p"), "=", Const(Num(nextInt(2).toLong))), p)
+    } else p
 
   private def condition(depth: Int): Pred = weighted[Pred](
     8 -> (() => Cmp(Col("id"), "=", Const(Num(someId())))),
@@ -126,10 +149,19 @@ final class Generator(seed: Long, directed: Double) {
 
   // ---- statements --------------------------------------------------------------------------
 
+  /** A statement that adds no file. */
+  private def shrink(t: Table): Statement =
+    if (chance(0.75)) Delete(Some(few(t))) else {
+      val rows = random.shuffle(ids.distinct).take(1 + nextInt(3)).map(record(_))
+      val bySource = some(0.2)(Clause(Some(few(t)), None)).toVector
+      Merge(Rows(rows), local(t, Cmp(Col("id"), "=", Src("id"))),
+        Vector(Clause(some(0.3)(condition(0)), None)), Vector.empty, bySource)
+    }
+
   private def statement(t: Table): Statement = weighted[Statement](
-    9 -> (() => Delete(some(0.97)(condition(1)))),
-    8 -> (() => Update(assignments(merge = false, !t.writeSerializable && chance(0.2)),
-      some(0.97)(condition(1)))),
+    6 -> (() => Delete(some(0.95)(local(t, condition(1))))),
+    9 -> (() => Update(assignments(merge = false, !t.writeSerializable && chance(0.2)),
+      some(0.97)(if (chance(0.6)) few(t) else local(t, condition(1))))),
     9 -> (() => merge(t)),
     2 -> (() => insert()),
     1 -> (() => InsertSelect(Some(condition(0)), 20L + nextInt(3))),
@@ -143,8 +175,10 @@ final class Generator(seed: Long, directed: Double) {
   }
 
   private def source(): Source = weighted[Source](
-    8 -> (() => Rows(random.shuffle((0 until 13).toVector).take(1 + nextInt(4))
-      .map(i => record(i.toLong)))),
+    8 -> (() => {
+      val fresh = Vector.fill(nextInt(2))(11L + nextInt(3))
+      Rows((random.shuffle(ids.distinct).take(1 + nextInt(3)) ++ fresh).distinct.map(record(_)))
+    }),
     2 -> (() => FromTable(Other, None, 0, nextInt(3).toLong)),
     2 -> (() => FromTable(Self, some(0.7)(condition(0)), nextInt(3).toLong, nextInt(3).toLong)),
     1 -> (() => Total(someId(), aggregate(Self))))
@@ -153,7 +187,7 @@ final class Generator(seed: Long, directed: Double) {
     val subqueries = !t.writeSerializable && chance(0.1)
     val onId = Cmp(Col("id"), "=", Src("id"))
     val on = weighted[Pred](
-      8 -> (() => onId),
+      8 -> (() => local(t, onId)),
       1 -> (() => And(onId, Cmp(Col("p"), "=", Src("p")))),
       1 -> (() => And(onId, condition(0))))
 
@@ -184,8 +218,9 @@ final class Generator(seed: Long, directed: Double) {
 }
 
 object Generator {
-  /** How many different random tables there are. */
-  val tables: Int = 60
+  /** How many different random tables a thousand seeds have. */
+  val tables: Int = 30
+  val seedsPerTables: Int = 1000
 
   private[histories] def id(r: Record): Long = r(0) match {
     case Num(n) => n

@@ -52,7 +52,7 @@ object Lab {
   /** From now on a loser stops after each pass of conflict resolution. */
   private def listen(): Unit = listening
 
-  private val builder: SparkSession = {
+  private lazy val builder: SparkSession = {
     val s = RlcSession.off.newSession()
     tune(s)
     s.conf.set(RlcSession.flag, "false")
@@ -102,8 +102,7 @@ object Lab {
     val log = new TableLog(dir)
     val ids = Iterator.from(1).map(_.toLong)
     val loaded = t.files.flatten.map(ModelRow(ids.next(), _))
-    val empty = Vector.fill(first.toInt)(Vector.empty[ModelRow])
-    val history = t.setup.foldLeft(empty :+ loaded) { (history, s) =>
+    val history = t.setup.foldLeft(Vector.fill(first.toInt + 1)(loaded)) { (history, s) =>
       val before = log.lastVersion
       def restoreTo(back: Int): Long = math.max(first, before - back)
       builder.sql(s.sql(Names(s"delta.`$dir`", otherName, restoreTo))).collect()
@@ -116,22 +115,8 @@ object Lab {
     Template(dir, first, log.lastVersion, history)
   })
 
-  /** Creates the table of `t` without its set-up; its rows are there from the returned version on. */
+  /** Creates the table of `t` without its set-up; it is complete from the returned version on. */
   private def create(dir: Path, t: Table): Long = {
-    val properties = Seq("delta.enableDeletionVectors" -> true) ++
-      (if (t.cdf) Seq("delta.enableChangeDataFeed" -> true) else Nil) ++
-      (if (t.rowTracking) Seq("delta.enableRowTracking" -> true) else Nil)
-    val columns = Columns.names.zip(Columns.types).map { case (c, ty) => s"$c $ty" }
-    builder.sql(s"CREATE TABLE delta.`$dir` (${columns.mkString(", ")}) USING delta " +
-      (if (t.partitioned) "PARTITIONED BY (p) " else "") +
-      properties.map { case (k, v) => s"'$k' = '$v'" }.mkString("TBLPROPERTIES (", ", ", ")"))
-    if (t.writeSerializable) {
-      // Stock Delta refuses the property; a table that another engine wrote may have it.
-      val txn = DeltaLog.forTable(builder, dir.toString).startTransaction(catalogTableOpt = None)
-      val m = txn.metadata
-      txn.commit(Seq(m.copy(configuration = m.configuration +
-        ("delta.isolationLevel" -> "WriteSerializable"))), DeltaOperations.ManualUpdate)
-    }
     val schema = Columns.names.zip(Columns.types).foldLeft(new StructType) { case (s, (c, ty)) =>
       s.add(c, if (ty == "STRING") StringType else LongType)
     }
@@ -141,8 +126,20 @@ object Lab {
       case Str(s) => s
     })))
     val rdd = builder.sparkContext.parallelize(files, files.size).flatMap(rows => rows)
-    builder.createDataFrame(rdd, schema).write.format("delta").mode("append").save(dir.toString)
-    if (t.writeSerializable) 2L else 1L
+    val options = Map("delta.enableDeletionVectors" -> true) ++
+      (if (t.cdf) Map("delta.enableChangeDataFeed" -> true) else Nil) ++
+      (if (t.rowTracking) Map("delta.enableRowTracking" -> true) else Nil)
+    val writer = options.foldLeft(builder.createDataFrame(rdd, schema).write.format("delta")) {
+      case (w, (k, v)) => w.option(k, v)
+    }
+    (if (t.partitioned) writer.partitionBy("p") else writer).save(dir.toString)
+    if (!t.writeSerializable) 0L else {
+      // Stock Delta refuses the property; a table that another engine wrote may have it.
+      val txn = DeltaLog.forTable(builder, dir.toString).startTransaction(catalogTableOpt = None)
+      val m = txn.metadata
+      txn.commit(Seq(m.copy(configuration = m.configuration +
+        ("delta.isolationLevel" -> "WriteSerializable"))), DeltaOperations.ManualUpdate)
+    }
   }
 
   /** A copy of a template, to race on. */

@@ -14,7 +14,7 @@
 
 package org.apache.spark.sql.delta.rlc.histories
 
-import org.apache.spark.sql.delta.actions.{AddFile, FileAction}
+import org.apache.spark.sql.delta.actions.{AddFile, FileAction, RemoveFile}
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
 import org.apache.spark.sql.delta.rlc.ResolutionPolicy
 
@@ -40,6 +40,11 @@ object Mutants {
           if (winner.nonEmpty) union.merge(RoaringBitmapArray.readFrom(winner))
           Some(union.serializeAsByteArray(RoaringBitmapArrayFormat.Portable) -> union.cardinality)
         }
+      }),
+    Mutant("P1-chain", "the tombstone names the vector that the loser read",
+      new ResolutionPolicy {
+        override def requiresLinks: Boolean = false
+        override def rebasedTombstone(own: RemoveFile, live: AddFile): RemoveFile = own
       }),
     Mutant("O-winner-based-addfile", "the loser's own entry with the merged vector",
       new ResolutionPolicy {
