@@ -19,7 +19,7 @@ import io.github.deltarlc.{Resolution, ResolutionListener, RowLevelConcurrency}
 
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
 import org.apache.spark.sql.delta.rlc.harness.RlcSession
-import org.apache.spark.sql.delta.rlc.storage.{ProbedFileSystem, SyntheticTable}
+import org.apache.spark.sql.delta.rlc.storage.{ProbedFileSystem, StorageCall, StorageProbe, SyntheticTable}
 import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
 
 /**
@@ -33,6 +33,11 @@ import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
 object StorageBench {
 
   private val LATENCY_MS = 30L
+  private val slow = new StorageProbe {
+    override def before(call: StorageCall): Unit =
+      // Bytes are buffered until close, which is the upload.
+      if (call.operation != "write") Thread.sleep(LATENCY_MS)
+  }
   /** More files than this are not read one by one: the time is a straight line. */
   private val MAX_ONE_BY_ONE = 100
 
@@ -62,14 +67,14 @@ object StorageBench {
     val listener: ResolutionListener = r => pass = Some(r)
     RowLevelConcurrency.addListener(listener)
     val calls =
-      try ProbedFileSystem.watch(_ => Thread.sleep(LATENCY_MS))(loser.commit(actions, ManualUpdate))._2
+      try ProbedFileSystem.watch(slow)(loser.commit(actions, ManualUpdate))._2
       finally RowLevelConcurrency.removeListener(listener)
     require(pass.exists(_.merged.size == files), s"$pass")
     val store = DeletionVectorStore.createInstance(t.log.newDeltaHadoopConf())
     val entries = t.log.update().allFiles.collect().take(MAX_ONE_BY_ONE)
     val began = System.nanoTime()
     // Two DVs of each file: the loser's and the winner's.
-    ProbedFileSystem.watch(_ => Thread.sleep(LATENCY_MS)) {
+    ProbedFileSystem.watch(slow) {
       entries.foreach(f => (1 to 2).foreach(_ => store.read(f.deletionVector, t.log.dataPath)))
     }
     val oneByOne = (System.nanoTime() - began) / 1e6

@@ -21,8 +21,21 @@ import org.apache.hadoop.fs.{FSDataInputStream, FSDataOutputStream, FSInputStrea
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 
-/** One call that reached the storage: `open`, `read`, `create`, `close` (of a created file), `delete`. */
+/**
+ * One call that reached the storage: `open`, `read`, `create`, `write` and `close` (of a created
+ * file), `delete`.
+ */
 final case class StorageCall(operation: String, path: Path)
+
+/** What a test makes of the calls. Runs on the thread of the call; may sleep or throw. */
+trait StorageProbe {
+  /** Before the storage sees the call. */
+  def before(call: StorageCall): Unit = ()
+  /** When the storage has done it, and the caller does not know yet. */
+  def after(call: StorageCall): Unit = ()
+  /** May change bytes that were read. */
+  def arrived(call: StorageCall, bytes: Array[Byte], offset: Int, length: Int): Unit = ()
+}
 
 /**
  * The local file system, watched: every call on a deletion vector file is recorded, and a test can
@@ -33,11 +46,11 @@ final case class StorageCall(operation: String, path: Path)
 class ProbedFileSystem extends LocalFileSystem {
   import ProbedFileSystem._
 
-  override def open(path: Path, bufferSize: Int): FSDataInputStream = {
-    call("open", path)
-    val in = super.open(path, bufferSize)
-    if (isWatched(path)) new FSDataInputStream(new WatchedStream(path, in)) else in
-  }
+  override def open(path: Path, bufferSize: Int): FSDataInputStream =
+    call("open", path) {
+      val in = super.open(path, bufferSize)
+      if (isWatched(path)) new FSDataInputStream(new WatchedStream(path, in)) else in
+    }
 
   override def create(
       path: Path,
@@ -46,25 +59,15 @@ class ProbedFileSystem extends LocalFileSystem {
       bufferSize: Int,
       replication: Short,
       blockSize: Long,
-      progress: Progressable): FSDataOutputStream = {
-    call("create", path)
-    val out =
-      super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
-    if (!isWatched(path)) out
-    else {
-      new FSDataOutputStream(out, null) {
-        override def close(): Unit = {
-          super.close()
-          call("close", path)
-        }
-      }
+      progress: Progressable): FSDataOutputStream =
+    call("create", path) {
+      val out =
+        super.create(path, permission, overwrite, bufferSize, replication, blockSize, progress)
+      if (isWatched(path)) new WatchedOutput(path, out) else out
     }
-  }
 
-  override def delete(path: Path, recursive: Boolean): Boolean = {
-    call("delete", path)
-    super.delete(path, recursive)
-  }
+  override def delete(path: Path, recursive: Boolean): Boolean =
+    call("delete", path)(super.delete(path, recursive))
 }
 
 object ProbedFileSystem {
@@ -74,30 +77,41 @@ object ProbedFileSystem {
     "fs.file.impl" -> classOf[ProbedFileSystem].getName,
     "fs.file.impl.disable.cache" -> "true")
 
-  private val calls = new ConcurrentLinkedQueue[StorageCall]
-  @volatile private var hook: StorageCall => Unit = _ => ()
+  private object Idle extends StorageProbe
 
-  /**
-   * Runs `body` and returns its result with the calls it made, in no particular order.
-   *
-   * @param before runs on the calling thread before each call reaches the storage; it may sleep
-   *               to play a slow store, or throw to play a broken one
-   */
-  def watch[T](before: StorageCall => Unit = _ => ())(body: => T): (T, Seq[StorageCall]) = {
+  private val calls = new ConcurrentLinkedQueue[StorageCall]
+  @volatile private var probe: StorageProbe = Idle
+
+  /** Runs `body` under `using` and returns its result with the calls it made, as they came. */
+  def watch[T](using: StorageProbe = Idle)(body: => T): (T, Seq[StorageCall]) = {
     calls.clear()
-    hook = before
+    probe = using
     try {
       val result = body
       (result, calls.asScala.toSeq)
-    } finally hook = _ => ()
+    } finally probe = Idle
   }
 
   private def isWatched(path: Path): Boolean = path.getName.startsWith("deletion_vector")
 
-  private def call(operation: String, path: Path): Unit = if (isWatched(path)) {
-    val made = StorageCall(operation, path)
-    calls.add(made)
-    hook(made)
+  private def call[T](operation: String, path: Path)(body: => T): T =
+    if (isWatched(path)) {
+      val made = StorageCall(operation, path)
+      calls.add(made)
+      probe.before(made)
+      val result = body
+      probe.after(made)
+      result
+    } else {
+      body
+    }
+
+  /** Shows the bytes that are written, all calls in one as the stream buffers them, and close. */
+  private final class WatchedOutput(path: Path, out: FSDataOutputStream)
+    extends FSDataOutputStream(out, null) {
+    override def write(bytes: Array[Byte], offset: Int, length: Int): Unit =
+      call("write", path)(super.write(bytes, offset, length))
+    override def close(): Unit = call("close", path)(super.close())
   }
 
   /** Counts positional and stream reads. */
@@ -105,15 +119,14 @@ object ProbedFileSystem {
     override def seek(position: Long): Unit = in.seek(position)
     override def getPos: Long = in.getPos
     override def seekToNewSource(target: Long): Boolean = in.seekToNewSource(target)
-    override def read(): Int = { call("read", path); in.read() }
-    override def read(buffer: Array[Byte], offset: Int, length: Int): Int = {
-      call("read", path)
-      in.read(buffer, offset, length)
-    }
-    override def readFully(position: Long, buffer: Array[Byte], offset: Int, length: Int): Unit = {
-      call("read", path)
-      in.readFully(position, buffer, offset, length)
-    }
+    override def read(): Int = call("read", path)(in.read())
+    override def read(buffer: Array[Byte], offset: Int, length: Int): Int =
+      call("read", path)(in.read(buffer, offset, length))
+    override def readFully(position: Long, buffer: Array[Byte], offset: Int, length: Int): Unit =
+      call("read", path) {
+        in.readFully(position, buffer, offset, length)
+        probe.arrived(StorageCall("read", path), buffer, offset, length)
+      }
     override def close(): Unit = in.close()
   }
 }

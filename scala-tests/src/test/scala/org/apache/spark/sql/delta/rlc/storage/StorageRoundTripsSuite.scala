@@ -190,7 +190,11 @@ class StorageRoundTripsSuite extends AnyFunSuite {
       t.delete(t.files.map(_ -> Seq(2L)).toMap)
       // A store that does not answer until the pass has given up on it.
       val givenUp = new java.util.concurrent.CountDownLatch(1)
-      val (conflict, _) = ProbedFileSystem.watch(call => if (call.operation == "open") givenUp.await()) {
+      val silent = new StorageProbe {
+        override def before(call: StorageCall): Unit =
+          if (call.operation == "open") givenUp.await()
+      }
+      val (conflict, _) = ProbedFileSystem.watch(silent) {
         try {
           intercept[DeltaConcurrentModificationException] {
             loser.commit(actions, ManualUpdate)
