@@ -10,20 +10,25 @@
 //!
 //! - [`merge`]: the question, and the rule by which it is answered.
 //! - [`wire`]: requests and responses for many files at once, as they cross the JNI boundary.
+//! - [`Descriptor`], [`read_frame`]: where a deletion vector is kept, and how it lies in its file.
 //! - [`rows`], [`encode`], [`validate`]: whole bitmaps, for oracles and tests.
 
 #![deny(unsafe_code)]
 
 mod cursor;
+mod descriptor;
 mod error;
 mod format;
+mod frame;
 mod kernels;
 pub mod merge;
 mod rows;
 pub mod wire;
 mod writer;
 
+pub use descriptor::{Descriptor, DescriptorError, Location, StorageType, decode_z85, encode_z85};
 pub use error::{BitmapError, ErrorCode};
 pub use format::{NATIVE_MAGIC, PORTABLE_MAGIC};
+pub use frame::{FILE_VERSION, FIRST_OFFSET, FrameError, append_frame, crc32, read_frame};
 pub use merge::{Bitmap, FileInput, Malformed, MergeError, Merger, Role, Verdict, max_merged_len};
 pub use rows::{EncodeError, encode, for_each_interval, rows, validate};

@@ -16,10 +16,10 @@
 
 use crate::cursor::{Container, Cursor, END, Kind};
 use crate::error::BitmapError;
-use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, USEFUL_RUNS_MAX, run_bytes};
+use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes};
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::x86::{Avx2, Avx512};
-use crate::kernels::{Kernels, Level, SLACK, SMALL, portable};
+use crate::kernels::{Kernels, Level, MAP_VALUES, Map, SLACK, SMALL, SMALL_RUNS, portable};
 use crate::writer::{NoSpace, Writer, count_word, smallest_kind};
 
 /// A serialized bitmap and the cardinality its descriptor declares.
@@ -172,7 +172,7 @@ impl Merger {
     /// Answers for one file, writing the union to the start of `out` if there is one.
     ///
     /// `out`: [`max_merged_len`] bytes are always enough; what it holds behind the result, or without one, is
-    /// unspecified. O(bytes of the three inputs); allocates 64 KiB at most, once per merger.
+    /// unspecified. O(bytes of the three inputs); allocates 161 KiB at most, once per merger.
     ///
     /// # Errors
     /// [`MergeError::NoSpace`] when `out` is too small. A malformed input is not an error but a verdict.
@@ -223,48 +223,90 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Memory for intermediate results, allocated when first needed.
+/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, 113 KiB for values and runs.
 #[derive(Debug, Default)]
-struct Scratch(Option<Box<Buffers>>);
+struct Scratch {
+    bits: Option<Box<BitBuffers>>,
+    lists: Option<Box<[u8]>>,
+}
 
-/// As many bytes as two containers, and room for whole vectors behind them.
-type Double = [u8; 2 * BITSET_BYTES + SLACK];
-
+/// One bitset for each input, and one for the result.
 #[derive(Debug)]
-struct Buffers {
+struct BitBuffers {
     base: Bits,
     cur: Bits,
     win: Bits,
     out: Bits,
-    /// The values or runs of two containers, in order.
-    merged: Double,
-    union: Double,
-    ends: Double,
-    common: Double,
+    /// Always zero in between.
+    map: Map,
 }
 
-impl Scratch {
-    #[inline]
-    fn buffers(&mut self) -> &mut Buffers {
-        self.0.get_or_insert_with(Buffers::allocate)
-    }
-}
-
-impl Buffers {
+impl BitBuffers {
     #[cold]
     #[inline(never)]
-    fn allocate() -> Box<Buffers> {
-        const DOUBLE: Double = [0; 2 * BITSET_BYTES + SLACK];
-        Box::new(Buffers {
+    fn allocate() -> Box<BitBuffers> {
+        Box::new(BitBuffers {
             base: [0; BITSET_BYTES],
             cur: [0; BITSET_BYTES],
             win: [0; BITSET_BYTES],
             out: [0; BITSET_BYTES],
-            merged: DOUBLE,
-            union: DOUBLE,
-            ends: DOUBLE,
-            common: DOUBLE,
+            map: [0; MAP_VALUES],
         })
+    }
+}
+
+/// Memory for lists of values or runs. Each part holds those of two containers and [`SLACK`] bytes more.
+struct Lists<'m> {
+    /// Both inputs in order.
+    merged: &'m mut [u8],
+    union: &'m mut [u8],
+    ends: &'m mut [u8],
+    common: &'m mut [u8],
+    /// Arrays turned into runs.
+    base: &'m mut [u8],
+    cur: &'m mut [u8],
+    win: &'m mut [u8],
+}
+
+/// Bytes of two containers together up to which [`Lists`] are kept on the stack.
+const FEW_BYTES: usize = 256;
+
+impl<'m> Lists<'m> {
+    const PARTS: usize = 7;
+
+    /// Bytes of memory for containers of `bytes` bytes together.
+    const fn memory_for(bytes: usize) -> usize {
+        Self::PARTS * (bytes + SLACK)
+    }
+
+    fn new(memory: &'m mut [u8]) -> Self {
+        let part = memory.len() / Self::PARTS;
+        let mut parts = memory.chunks_exact_mut(part);
+        let mut next = || parts.next().unwrap_or(&mut []);
+        Lists {
+            merged: next(),
+            union: next(),
+            ends: next(),
+            common: next(),
+            base: next(),
+            cur: next(),
+            win: next(),
+        }
+    }
+}
+
+impl Scratch {
+    #[inline]
+    fn bits(&mut self) -> &mut BitBuffers {
+        self.bits.get_or_insert_with(BitBuffers::allocate)
+    }
+
+    #[inline]
+    fn lists(&mut self) -> Lists<'_> {
+        let memory = self
+            .lists
+            .get_or_insert_with(|| vec![0; Lists::memory_for(2 * BITSET_BYTES)].into_boxed_slice());
+        Lists::new(memory)
     }
 }
 
@@ -493,14 +535,31 @@ fn unite<K: Kernels>(
     if card > CONTAINER_VALUES {
         return Ok(false);
     }
-    let (few, kind) = ((cur.card + win.card) as usize <= SMALL, Kind::Array);
-    if few && cur.kind == kind && win.kind == kind && base.kind == kind {
-        if let Some(room) = writer.tail().first_chunk_mut::<{ 2 * SMALL }>() {
-            let Some((count, runs)) = kernels.merge_small(base.bytes, cur.bytes, win.bytes, room)
-            else {
-                return Ok(false);
-            };
-            return finish_array(writer, key, (count, runs), card);
+    let all = |kind| cur.kind == kind && win.kind == kind && (base.card == 0 || base.kind == kind);
+    if all(Kind::Array)
+        && (cur.card + win.card) as usize <= SMALL
+        && let Some(room) = writer.tail().first_chunk_mut::<{ 2 * SMALL }>()
+    {
+        let union = kernels.merge_small(base.bytes, cur.bytes, win.bytes, room);
+        return match union {
+            Some(counts) => finish_array(writer, key, counts, card),
+            None => Ok(false),
+        };
+    }
+    if all(Kind::Runs)
+        && cur.bytes.len() + win.bytes.len() <= 4 * SMALL_RUNS
+        && let Some((place, rest)) = writer.tail().split_first_chunk_mut::<2>()
+        && let Some(room) = rest.first_chunk_mut::<{ 4 * SMALL_RUNS }>()
+        && let Some((runs, count)) =
+            kernels.merge_small_runs(base.bytes, cur.bytes, win.bytes, room)
+    {
+        *place = count_word(runs);
+        if count != card {
+            return Err(Stop::Internal("the union of two lists of runs is wrong"));
+        }
+        if smallest_kind(card, runs, writer.containers()) == Kind::Runs {
+            writer.commit(key, Kind::Runs, card, runs, run_bytes(runs));
+            return Ok(true);
         }
     }
     unite_large(kernels, scratch, writer, key, (base, cur, win), card)
@@ -541,58 +600,86 @@ fn unite_large<K: Kernels>(
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    inputs: (Container<'_>, Container<'_>, Container<'_>),
     card: u32,
 ) -> Result<bool, Stop> {
-    let buffers = scratch.buffers();
+    let (base, cur, win) = inputs;
     let all_arrays = cur.kind == Kind::Array && win.kind == Kind::Array && base.kind == Kind::Array;
     if all_arrays && card <= ARRAY_MAX {
-        return unite_arrays(kernels, buffers, writer, key, (base, cur, win), card);
+        let total = cur.bytes.len() + win.bytes.len();
+        if base.card == 0 && writer.tail().len() >= total + SLACK {
+            return unite_disjoint_arrays(kernels, writer, key, (cur, win), card);
+        }
+        if total <= FEW_BYTES {
+            let mut memory = [0; Lists::memory_for(FEW_BYTES)];
+            return unite_arrays(kernels, Lists::new(&mut memory), writer, key, inputs, card);
+        }
+        return unite_arrays(kernels, scratch.lists(), writer, key, inputs, card);
     }
+    let runs = stored_runs(&cur) + stored_runs(&win);
     if !all_arrays
         && [base, cur, win].iter().all(|one| one.kind != Kind::Bitset)
-        && stored_runs(&cur) + stored_runs(&win) <= USEFUL_RUNS_MAX as usize
-        && let Some(done) = unite_runs(kernels, buffers, writer, key, (base, cur, win), card)?
+        && 4 * runs <= 2 * BITSET_BYTES
     {
-        return Ok(done);
+        let done = if 4 * runs <= FEW_BYTES {
+            let mut memory = [0; Lists::memory_for(FEW_BYTES)];
+            unite_runs(kernels, Lists::new(&mut memory), writer, key, inputs, card)?
+        } else {
+            unite_runs(kernels, scratch.lists(), writer, key, inputs, card)?
+        };
+        if let Some(done) = done {
+            return Ok(done);
+        }
     }
-    unite_bits(kernels, buffers, writer, key, (base, cur, win), card)
+    unite_bits(kernels, scratch.bits(), writer, key, inputs, card)
+}
+
+/// Two arrays that may have nothing in common, with enough room to write their union where it belongs.
+fn unite_disjoint_arrays<K: Kernels>(
+    kernels: K,
+    writer: &mut Writer<'_>,
+    key: u16,
+    (cur, win): (Container<'_>, Container<'_>),
+    card: u32,
+) -> Result<bool, Stop> {
+    let tail = writer.tail();
+    kernels.merge_arrays(cur.bytes, win.bytes, tail);
+    let union = tail.get(..cur.bytes.len() + win.bytes.len()).unwrap_or(&[]);
+    // A common value stands twice, so that the union does not ascend strictly.
+    match kernels.check_array(union) {
+        Some(runs) => finish_array(writer, key, (cur.card + win.card, runs), card),
+        None => Ok(false),
+    }
 }
 
 fn unite_arrays<K: Kernels>(
     kernels: K,
-    buffers: &mut Buffers,
+    lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
     card: u32,
 ) -> Result<bool, Stop> {
     let total = cur.bytes.len() + win.bytes.len();
+    kernels.merge_arrays(cur.bytes, win.bytes, lists.merged);
+    let merged = lists.merged.get(..total).unwrap_or(&[]);
     let in_place = writer.tail().len() >= total + SLACK;
-    let union = if in_place { writer.tail() } else { &mut buffers.union[..] };
-    let mut len = total;
-    if base.card == 0 {
-        kernels.merge_arrays(cur.bytes, win.bytes, union);
-    } else {
-        kernels.merge_arrays(cur.bytes, win.bytes, &mut buffers.merged);
-        let merged = buffers.merged.get(..total).unwrap_or(&[]);
-        let (values, common) = kernels.split_arrays(merged, union, &mut buffers.common);
-        if buffers.common.get(..2 * common) != Some(base.bytes) {
-            return Ok(false);
-        }
-        len = 2 * values;
+    let union = if in_place { writer.tail() } else { &mut lists.union[..] };
+    let (values, common) = kernels.split_arrays(merged, union, lists.common);
+    if lists.common.get(..2 * common) != Some(base.bytes) {
+        return Ok(false);
     }
-    let bytes = union.get(..len).unwrap_or(&[]);
-    // Without a base this is where a common value shows: it stands twice.
-    let Some(runs) = kernels.check_array(bytes) else { return Ok(false) };
-    let count = u32::try_from(len / 2).unwrap_or(0);
+    let Some(runs) = kernels.check_array(union.get(..2 * values).unwrap_or(&[])) else {
+        return Err(Stop::Internal("the union of two arrays does not ascend"));
+    };
+    let count = u32::try_from(values).unwrap_or(0);
     if in_place {
         return finish_array(writer, key, (count, runs), card);
     }
     if count != card {
         return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
     }
-    let bytes = buffers.union.get(..len).unwrap_or(&[]);
+    let bytes = lists.union.get(..2 * values).unwrap_or(&[]);
     writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes }, runs)?;
     Ok(true)
 }
@@ -623,30 +710,29 @@ fn as_runs<'b>(container: &Container<'b>, scratch: &'b mut [u8]) -> &'b [u8] {
 /// not be the same runs in both.
 fn unite_runs<K: Kernels>(
     kernels: K,
-    buffers: &mut Buffers,
+    lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
     card: u32,
 ) -> Result<Option<bool>, Stop> {
-    // The inputs have at most 2047 runs together, 8188 bytes.
-    let cur_runs = as_runs(&cur, &mut buffers.cur);
-    let win_runs = as_runs(&win, &mut buffers.win);
-    kernels.merge_runs(cur_runs, win_runs, &mut buffers.merged);
-    let merged = buffers.merged.get(..cur_runs.len() + win_runs.len()).unwrap_or(&[]);
+    let cur_runs = as_runs(&cur, lists.cur);
+    let win_runs = as_runs(&win, lists.win);
+    kernels.merge_runs(cur_runs, win_runs, lists.merged);
+    let merged = lists.merged.get(..cur_runs.len() + win_runs.len()).unwrap_or(&[]);
     let in_place = writer.tail().len() >= 2 + merged.len() + SLACK;
     let union = match writer.tail().get_mut(2..) {
         Some(tail) if in_place => tail,
-        _ => &mut buffers.union[..],
+        _ => &mut lists.union[..],
     };
-    let split = kernels.split_runs(merged, union, &mut buffers.ends, &mut buffers.common);
+    let split = kernels.split_runs(merged, union, lists.ends, lists.common);
     let Some((count, common)) = split else { return Ok(None) };
     if base.card == 0 {
         if common != 0 {
             return Ok(Some(false));
         }
     } else if stored_runs(&base) != common
-        || buffers.common.get(..4 * common) != Some(as_runs(&base, &mut buffers.base))
+        || lists.common.get(..4 * common) != Some(as_runs(&base, lists.base))
     {
         return Ok(None);
     }
@@ -664,11 +750,11 @@ fn unite_runs<K: Kernels>(
         return Ok(Some(true));
     }
     let bytes = if in_place {
-        let copy = buffers.union.get_mut(..4 * count).unwrap_or(&mut []);
+        let copy = lists.union.get_mut(..4 * count).unwrap_or(&mut []);
         copy.copy_from_slice(writer.room(2 + 4 * count)?.get(2..).unwrap_or(&[]));
         copy
     } else {
-        buffers.union.get(..4 * count).unwrap_or(&[])
+        lists.union.get(..4 * count).unwrap_or(&[])
     };
     writer.copy(key, &Container { kind: Kind::Runs, card, runs, bytes }, runs)?;
     Ok(Some(true))
@@ -676,7 +762,7 @@ fn unite_runs<K: Kernels>(
 
 fn unite_bits<K: Kernels>(
     kernels: K,
-    buffers: &mut Buffers,
+    buffers: &mut BitBuffers,
     writer: &mut Writer<'_>,
     key: u16,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
@@ -689,10 +775,7 @@ fn unite_bits<K: Kernels>(
     };
     if base.card == 0 && cur.kind == Kind::Array && win.kind == Kind::Array {
         // A common value sets the same bit twice, so that there are fewer bits than values.
-        union.fill(0);
-        portable::set_values(cur.bytes, union);
-        portable::set_values(win.bytes, union);
-        if kernels.popcount(union) != card {
+        if kernels.arrays_to_bits(cur.bytes, win.bytes, &mut buffers.map, union) != card {
             return Ok(false);
         }
     } else {
@@ -733,7 +816,7 @@ fn check_untouched<K: Kernels>(
         let (base, win) = (at_key(&cursors.base, key), at_key(&cursors.win, key));
         let identical = base.kind == win.kind && base.bytes == win.bytes;
         if base.card != 0 && !identical {
-            let buffers = scratch.buffers();
+            let buffers = scratch.bits();
             let covered =
                 kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
             if !covered {
@@ -754,11 +837,14 @@ fn check_untouched<K: Kernels>(
 #[cold]
 #[inline(never)]
 fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
-    let containers =
+    let (base, cur, win) =
         (at_key(&cursors.base, key), at_key(&cursors.cur, key), at_key(&cursors.win, key));
-    let difference = |base: u64, cur: u64, win: u64| (cur & win) ^ base;
-    let Some((low, in_base, in_cur)) = first_difference(scratch.buffers(), containers, difference)
-    else {
+    let found = if base.card == 0 && cur.kind == Kind::Array && win.kind == Kind::Array {
+        portable::first_common(cur.bytes, win.bytes).map(|low| (u32::from(low), false, true))
+    } else {
+        first_difference(scratch.bits(), (base, cur, win), |base, cur, win| (cur & win) ^ base)
+    };
+    let Some((low, in_base, in_cur)) = found else {
         return Stop::Internal("a conflict could not be found again");
     };
     let first_row = first_row_of(key) + u64::from(low);
@@ -771,7 +857,7 @@ fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
 
 /// The first value at which `difference` has a bit set, whether `base` has it and whether `cur` has it.
 fn first_difference(
-    buffers: &mut Buffers,
+    buffers: &mut BitBuffers,
     (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
     difference: impl Fn(u64, u64, u64) -> u64,
 ) -> Option<(u32, bool, bool)> {
@@ -802,7 +888,7 @@ fn count_with<K: Kernels>(
             return Ok(count);
         }
         if cursors.cur.key == key && cursors.win.key == key {
-            let buffers = scratch.buffers();
+            let buffers = scratch.bits();
             let base = at_key(&cursors.base, key);
             count += u64::from(kernels.count_common(
                 base.as_bits(&mut buffers.base),

@@ -133,10 +133,10 @@ fn write_rows(rows: &[u64], out: &mut [u8]) -> Result<usize, NoSpace> {
 fn write_container(rows: &[u64], writer: &mut Writer<'_>) -> Result<(), NoSpace> {
     let mut bits = [0u8; BITSET_BYTES];
     let mut runs = 0;
-    let mut last = None;
+    let mut last: Option<u64> = None;
     for row in rows {
         portable::set_values(&(*row as u16).to_le_bytes(), &mut bits);
-        runs += u32::from(last != row.checked_sub(1));
+        runs += u32::from(last.is_none_or(|last| last + 1 != *row));
         last = Some(*row);
     }
     let key = rows.first().map_or(0, |row| (row >> 16) as u16);

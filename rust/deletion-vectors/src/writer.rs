@@ -199,7 +199,7 @@ impl<'o> Writer<'o> {
             }),
             Kind::Bitset => match container.bits() {
                 Some(bits) => self.write_runs(key, container.card, runs, |sink| {
-                    portable::for_each_run(bits, |first, last| sink(first, last));
+                    portable::for_each_run(bits, sink);
                 }),
                 None => Ok(()),
             },
@@ -221,7 +221,7 @@ impl<'o> Writer<'o> {
             return Ok(());
         }
         self.write_intervals(key, kind, card, runs, |sink| {
-            portable::for_each_run(bits, |first, last| sink(first, last));
+            portable::for_each_run(bits, sink);
         })
     }
 

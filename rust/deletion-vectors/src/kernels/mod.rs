@@ -64,6 +64,21 @@ pub(crate) trait Kernels: Copy {
         out: &mut [u8; 2 * SMALL],
     ) -> Option<(u32, u32)>;
 
+    /// As [`Self::merge_small`] for two lists of [`SMALL_RUNS`] runs together. Gives the numbers of runs and of values
+    /// of the union. None says less: what the two have in common may still be `base`, as other runs.
+    fn merge_small_runs(
+        self,
+        base: &[u8],
+        cur: &[u8],
+        win: &[u8],
+        out: &mut [u8; 4 * SMALL_RUNS],
+    ) -> Option<(u32, u32)>;
+
+    /// Sets the bits of the values of two arrays, and no others, and gives the number of bits set.
+    ///
+    /// `map` must be zero, and is again in the end.
+    fn arrays_to_bits(self, cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
+
     /// Merges two lists of runs by their first values; they come out as [`run_keys`](portable::run_key).
     ///
     /// `out` must hold all runs of both and [`SLACK`] bytes more.
@@ -87,6 +102,15 @@ pub(crate) const SLACK: usize = 64;
 
 /// The largest number of values for [`Kernels::merge_small`].
 pub(crate) const SMALL: usize = 32;
+
+/// The largest number of runs for [`Kernels::merge_small_runs`].
+pub(crate) const SMALL_RUNS: usize = 16;
+
+/// Values that a [`Map`] has room for.
+pub(crate) const MAP_VALUES: usize = 16_384;
+
+/// A byte for each value of a quarter of a container.
+pub(crate) type Map = [u8; MAP_VALUES];
 
 /// The plain implementation, for every target.
 #[derive(Debug, Clone, Copy)]
@@ -144,6 +168,20 @@ impl Kernels for Portable {
         out: &mut [u8; 2 * SMALL],
     ) -> Option<(u32, u32)> {
         portable::merge_small(base, cur, win, out)
+    }
+    #[inline]
+    fn merge_small_runs(
+        self,
+        base: &[u8],
+        cur: &[u8],
+        win: &[u8],
+        out: &mut [u8; 4 * SMALL_RUNS],
+    ) -> Option<(u32, u32)> {
+        portable::merge_small_runs(base, cur, win, out)
+    }
+    #[inline]
+    fn arrays_to_bits(self, cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
+        portable::arrays_to_bits(cur, win, map, out)
     }
     #[inline]
     fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]) {

@@ -5,7 +5,7 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::{RunFacts, SMALL};
+use super::{Map, RunFacts, SMALL, SMALL_RUNS};
 use crate::format::{Bits, USEFUL_RUNS_MAX};
 
 /// See [`super::Kernels::check_array`].
@@ -52,6 +52,20 @@ pub(crate) fn first_unordered_value(values: &[u8]) -> usize {
     (1..values.len())
         .find(|&i| u16::from_le_bytes(values[i]) <= u16::from_le_bytes(values[i - 1]))
         .unwrap_or(0)
+}
+
+/// The first value that two strictly increasing arrays have in common.
+#[cold]
+pub(crate) fn first_common(left: &[u8], right: &[u8]) -> Option<u16> {
+    let (mut left, mut right) = (left.as_chunks::<2>().0.iter(), right.as_chunks::<2>().0.iter());
+    let (mut a, mut b) = (left.next()?, right.next()?);
+    loop {
+        match u16::from_le_bytes(*a).cmp(&u16::from_le_bytes(*b)) {
+            std::cmp::Ordering::Less => a = left.next()?,
+            std::cmp::Ordering::Greater => b = right.next()?,
+            std::cmp::Ordering::Equal => return Some(u16::from_le_bytes(*a)),
+        }
+    }
 }
 
 #[inline(always)]
@@ -296,6 +310,35 @@ pub(crate) fn split_runs(
     (!bad).then_some((written + 1, shared))
 }
 
+/// See [`super::Kernels::merge_small_runs`].
+#[inline(always)]
+pub(crate) fn merge_small_runs(
+    base: &[u8],
+    cur: &[u8],
+    win: &[u8],
+    out: &mut [u8; 4 * SMALL_RUNS],
+) -> Option<(u32, u32)> {
+    let mut merged = [0; 4 * SMALL_RUNS];
+    let mut common = [0; 4 * SMALL_RUNS];
+    merge_runs(cur, win, &mut merged);
+    let (runs, shared) = split_runs(&merged[..cur.len() + win.len()], out, &mut common)?;
+    if &common[..4 * shared] != base {
+        return None;
+    }
+    let card =
+        out.as_chunks::<4>().0[..runs].iter().map(|run| (u32::from_le_bytes(*run) >> 16) + 1).sum();
+    Some((runs as u32, card))
+}
+
+/// See [`super::Kernels::arrays_to_bits`].
+#[inline(always)]
+pub(crate) fn arrays_to_bits(cur: &[u8], win: &[u8], _map: &mut Map, out: &mut Bits) -> u32 {
+    out.fill(0);
+    set_values(cur, out);
+    set_values(win, out);
+    popcount(out)
+}
+
 /// Writes every value as a run of its own.
 #[inline]
 pub(crate) fn values_to_runs(values: &[u8], out: &mut [u8]) {
@@ -305,11 +348,19 @@ pub(crate) fn values_to_runs(values: &[u8], out: &mut [u8]) {
 }
 
 /// Sets the bit of every value.
-#[inline]
+#[inline(always)]
 pub(crate) fn set_values(values: &[u8], bits: &mut Bits) {
-    for value in values.as_chunks::<2>().0 {
-        let value = usize::from(u16::from_le_bytes(*value));
-        bits[value >> 3] |= 1 << (value & 7);
+    let (fours, rest) = values.as_chunks::<8>();
+    let mut set = |value: u16| bits[usize::from(value >> 3)] |= 1 << (value & 7);
+    for four in fours {
+        let four = u64::from_le_bytes(*four);
+        set(four as u16);
+        set((four >> 16) as u16);
+        set((four >> 32) as u16);
+        set((four >> 48) as u16);
+    }
+    for value in rest.as_chunks::<2>().0 {
+        set(u16::from_le_bytes(*value));
     }
 }
 

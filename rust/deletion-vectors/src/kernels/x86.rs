@@ -3,8 +3,9 @@
     unsafe_code,
     reason = "functions for an instruction set may only be called where it exists"
 )]
+#![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
-use super::{Kernels, RunFacts, SMALL, portable};
+use super::{Kernels, MAP_VALUES, Map, RunFacts, SMALL, SMALL_RUNS, portable};
 use crate::format::Bits;
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
@@ -44,10 +45,9 @@ impl Avx512 {
     }
 }
 
-/// Defines the kernels of a level. Each function of `$module` is compiled for the features of the level; those not
-/// listed as hand-written are the portable loops.
+/// Defines the kernels of a level. Each function of `$module` is compiled for the features of the level.
 macro_rules! kernels {
-    ($name:ident, $module:ident, { $($hand:ident)* }) => {
+    ($name:ident, $module:ident) => {
         // SAFETY of every call below: a value of this type exists only where `detect` has found all the features
         // that the called function is compiled for.
         impl Kernels for $name {
@@ -119,6 +119,22 @@ macro_rules! kernels {
                 unsafe { $module::merge_small(base, cur, win, out) }
             }
             #[inline(always)]
+            fn merge_small_runs(
+                self,
+                base: &[u8],
+                cur: &[u8],
+                win: &[u8],
+                out: &mut [u8; 4 * SMALL_RUNS],
+            ) -> Option<(u32, u32)> {
+                // SAFETY: see above.
+                unsafe { $module::merge_small_runs(base, cur, win, out) }
+            }
+            #[inline(always)]
+            fn arrays_to_bits(self, cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
+                // SAFETY: see above.
+                unsafe { $module::arrays_to_bits(cur, win, map, out) }
+            }
+            #[inline(always)]
             fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
                 // SAFETY: see above.
                 unsafe { $module::merge_runs(cur, win, out) }
@@ -138,8 +154,8 @@ macro_rules! kernels {
     };
 }
 
-kernels!(Avx2, avx2, {});
-kernels!(Avx512, avx512, {});
+kernels!(Avx2, avx2);
+kernels!(Avx512, avx512);
 
 /// Compiles portable loops for a set of features.
 macro_rules! compile_portable {
@@ -169,6 +185,8 @@ mod avx2 {
         split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
         merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
+        merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<(u32, u32)>;
+        arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
     }
 
     #[inline]
@@ -187,6 +205,7 @@ mod avx2 {
 /// compares every lane with a partner and leaves the smaller of both in the lower one.
 mod avx512 {
     use std::arch::x86_64::*;
+    use std::hint::select_unpredictable;
 
     use super::*;
 
@@ -235,6 +254,13 @@ mod avx512 {
         unsafe { _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), mask, place) }
     }
 
+    /// The keys of up to 16 runs.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn load_keys(runs: &[u8]) -> __m512i {
+        _mm512_rol_epi32::<16>(load_runs(runs, 0))
+    }
+
     /// Stores the whole block at byte `at` if it fits into `out`.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
@@ -247,34 +273,51 @@ mod avx512 {
         }
     }
 
+    /// For each lane the smaller of itself and its partner, or the larger where `upper` has all bits set.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn exchange_values(v: __m512i, partner: __m512i, upper: __m512i) -> __m512i {
+        let (low, high) = (_mm512_min_epu16(v, partner), _mm512_max_epu16(v, partner));
+        _mm512_ternarylogic_epi64::<SELECT>(upper, high, low)
+    }
+
+    /// As [`exchange_values`], for 32-bit numbers.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn exchange_keys(v: __m512i, partner: __m512i, upper: __m512i) -> __m512i {
+        let (low, high) = (_mm512_min_epu32(v, partner), _mm512_max_epu32(v, partner));
+        _mm512_ternarylogic_epi64::<SELECT>(upper, high, low)
+    }
+
+    /// The truth table of "second where the first is set, else third".
+    const SELECT: i32 = 0xca;
+
     /// Sorts 32 values of which the first part ascends and the second descends.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn sort_values(v: __m512i) -> __m512i {
-        let t = _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v);
-        let v = _mm512_mask_max_epu16(_mm512_min_epu16(v, t), 0xffff_0000, v, t);
-        let t = _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v);
-        let v = _mm512_mask_max_epu16(_mm512_min_epu16(v, t), 0xff00_ff00, v, t);
-        let t = _mm512_shuffle_epi32::<0b01_00_11_10>(v);
-        let v = _mm512_mask_max_epu16(_mm512_min_epu16(v, t), 0xf0f0_f0f0, v, t);
-        let t = _mm512_shuffle_epi32::<0b10_11_00_01>(v);
-        let v = _mm512_mask_max_epu16(_mm512_min_epu16(v, t), 0xcccc_cccc, v, t);
-        let t = _mm512_rol_epi32::<16>(v);
-        _mm512_mask_max_epu16(_mm512_min_epu16(v, t), 0xaaaa_aaaa, v, t)
+        let upper = _mm512_set_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
+        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), upper);
+        let upper = _mm512_set_epi64(-1, -1, 0, 0, -1, -1, 0, 0);
+        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), upper);
+        let upper = _mm512_set_epi64(-1, 0, -1, 0, -1, 0, -1, 0);
+        let v = exchange_values(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), upper);
+        let upper = _mm512_set1_epi64(!0xffff_ffff);
+        let v = exchange_values(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), upper);
+        exchange_values(v, _mm512_rol_epi32::<16>(v), _mm512_set1_epi32(!0xffff))
     }
 
     /// Sorts 16 numbers of which the first part ascends and the second descends.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn sort_keys(v: __m512i) -> __m512i {
-        let t = _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v);
-        let v = _mm512_mask_max_epu32(_mm512_min_epu32(v, t), 0xff00, v, t);
-        let t = _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v);
-        let v = _mm512_mask_max_epu32(_mm512_min_epu32(v, t), 0xf0f0, v, t);
-        let t = _mm512_shuffle_epi32::<0b01_00_11_10>(v);
-        let v = _mm512_mask_max_epu32(_mm512_min_epu32(v, t), 0xcccc, v, t);
-        let t = _mm512_shuffle_epi32::<0b10_11_00_01>(v);
-        _mm512_mask_max_epu32(_mm512_min_epu32(v, t), 0xaaaa, v, t)
+        let upper = _mm512_set_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
+        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), upper);
+        let upper = _mm512_set_epi64(-1, -1, 0, 0, -1, -1, 0, 0);
+        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), upper);
+        let upper = _mm512_set_epi64(-1, 0, -1, 0, -1, 0, -1, 0);
+        let v = exchange_keys(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), upper);
+        exchange_keys(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), _mm512_set1_epi64(!0xffff_ffff))
     }
 
     #[inline]
@@ -373,36 +416,40 @@ mod avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
-        let (cur_count, win_count) = (cur.len() / 2, win.len() / 2);
-        let total = cur_count + win_count;
-        let head = |values: &[u8], at: usize| match values.get(2 * at..2 * at + 2) {
-            Some(&[low, high]) => u32::from(u16::from_le_bytes([low, high])),
-            _ => u32::MAX,
+    pub(super) fn merge_arrays<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
+        let total = cur.len() + win.len();
+        let rest_of = |values: &[u8]| 64.min(values.len());
+        let head = |values: &[u8]| match values.first_chunk() {
+            Some(value) => u32::from(u16::from_le_bytes(*value)),
+            None => u32::MAX,
         };
         let mut high = load_values(cur, 0);
+        cur = &cur[rest_of(cur)..];
         let mut block = load_values(win, 0);
-        let (mut i, mut j, mut written) = (32, 32, 0);
+        win = &win[rest_of(win)..];
+        let mut written = 0;
         loop {
             // The block comes in descending order against what was held back in ascending order.
             let block_down = reverse_values(block);
             let low = _mm512_min_epu16(high, block_down);
-            high = _mm512_max_epu16(high, block_down);
-            store(out, 2 * written, sort_values(low));
-            written += 32;
+            high = sort_values(_mm512_max_epu16(high, block_down));
+            store(out, written, sort_values(low));
+            written += 64;
             if written >= total {
                 return;
             }
-            high = sort_values(high);
-            if i >= cur_count && j >= win_count {
-                store(out, 2 * written, high);
+            if cur.is_empty() && win.is_empty() {
+                store(out, written, high);
                 return;
             }
-            let take = head(cur, i) <= head(win, j);
-            let (from, at) = if take { (cur, i) } else { (win, j) };
-            block = load_values(from, at);
-            i += if take { 32 } else { 0 };
-            j += if take { 0 } else { 32 };
+            // Which side the next block comes from is as good as random: no branch. A block from the side with the
+            // smaller next value leaves nothing behind that is smaller than what has been written.
+            let take = head(cur) <= head(win);
+            let from = select_unpredictable(take, cur, win);
+            block = load_values(from, 0);
+            let rest = &from[rest_of(from)..];
+            cur = select_unpredictable(take, rest, cur);
+            win = select_unpredictable(take, win, rest);
         }
     }
 
@@ -432,43 +479,121 @@ mod avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
-        let (cur_count, win_count) = (cur.len() / 4, win.len() / 4);
-        let total = cur_count + win_count;
-        let keys = |runs: &[u8], from: usize| _mm512_rol_epi32::<16>(load_runs(runs, from));
-        if total <= 16 {
-            let both =
-                _mm512_mask_mov_epi32(reverse_keys(keys(win, 0)), low16(cur_count), keys(cur, 0));
-            store(out, 0, sort_keys(both));
-            return;
-        }
-        let head = |runs: &[u8], at: usize| match runs.get(4 * at..4 * at + 4) {
-            Some(&[a, b, c, d]) => u64::from(portable::run_key(u32::from_le_bytes([a, b, c, d]))),
-            _ => u64::MAX,
+    pub(super) fn merge_runs<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
+        let total = cur.len() + win.len();
+        let rest_of = |runs: &[u8]| 64.min(runs.len());
+        let head = |runs: &[u8]| match runs.first_chunk() {
+            Some(run) => u64::from(portable::run_key(u32::from_le_bytes(*run))),
+            None => u64::MAX,
         };
-        let mut high = keys(cur, 0);
-        let mut block = keys(win, 0);
-        let (mut i, mut j, mut written) = (16, 16, 0);
+        let mut high = load_keys(cur);
+        cur = &cur[rest_of(cur)..];
+        let mut block = load_keys(win);
+        win = &win[rest_of(win)..];
+        let mut written = 0;
         loop {
             let block_down = reverse_keys(block);
             let low = _mm512_min_epu32(high, block_down);
-            high = _mm512_max_epu32(high, block_down);
-            store(out, 4 * written, sort_keys(low));
-            written += 16;
+            high = sort_keys(_mm512_max_epu32(high, block_down));
+            store(out, written, sort_keys(low));
+            written += 64;
             if written >= total {
                 return;
             }
-            high = sort_keys(high);
-            if i >= cur_count && j >= win_count {
-                store(out, 4 * written, high);
+            if cur.is_empty() && win.is_empty() {
+                store(out, written, high);
                 return;
             }
-            let take = head(cur, i) <= head(win, j);
-            let (from, at) = if take { (cur, i) } else { (win, j) };
-            block = keys(from, at);
-            i += if take { 16 } else { 0 };
-            j += if take { 0 } else { 16 };
+            let take = head(cur) <= head(win);
+            let from = select_unpredictable(take, cur, win);
+            block = load_keys(from);
+            let rest = &from[rest_of(from)..];
+            cur = select_unpredictable(take, rest, cur);
+            win = select_unpredictable(take, win, rest);
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn merge_small_runs(
+        base: &[u8],
+        cur: &[u8],
+        win: &[u8],
+        out: &mut [u8; 4 * SMALL_RUNS],
+    ) -> Option<(u32, u32)> {
+        let (cur_count, win_count) = (cur.len() / 4, win.len() / 4);
+        debug_assert!(cur_count + win_count <= SMALL_RUNS);
+        let descending = reverse_keys(load_keys(win));
+        let keys = sort_keys(_mm512_mask_mov_epi32(descending, low16(cur_count), load_keys(cur)));
+        let mask = low16(cur_count + win_count);
+        // Lane i of `previous` is lane i - 1; lane 0 has nothing before it.
+        let order = _mm512_set_epi32(14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0);
+        let previous = _mm512_permutexvar_epi32(order, keys);
+        let before = mask & !1;
+        let again = _mm512_mask_cmpeq_epu32_mask(before, keys, previous);
+        if again != 0 || !base.is_empty() {
+            let common = _mm512_rol_epi32::<16>(_mm512_maskz_compress_epi32(again, keys));
+            let shared = again.count_ones() as usize;
+            let different =
+                _mm512_mask_cmpneq_epu32_mask(low16(shared), common, load_runs(base, 0));
+            if 4 * shared != base.len() || different != 0 {
+                return None;
+            }
+        }
+        let low_half = _mm512_set1_epi32(0xffff);
+        let start = _mm512_srli_epi32::<16>(keys);
+        let end = _mm512_add_epi32(start, _mm512_and_si512(keys, low_half));
+        let previous_end = _mm512_permutexvar_epi32(order, end);
+        if _mm512_mask_cmple_epu32_mask(before & !again, start, previous_end) != 0 {
+            return None;
+        }
+        let after_previous = _mm512_add_epi32(previous_end, _mm512_set1_epi32(1));
+        let goes_on = again | _mm512_mask_cmpeq_epu32_mask(before, start, after_previous);
+        let starts = mask & !goes_on;
+        let stops = mask & !(goes_on >> 1);
+        let start = _mm512_maskz_compress_epi32(starts, start);
+        let more = _mm512_sub_epi32(_mm512_maskz_compress_epi32(stops, end), start);
+        store(out, 0, _mm512_or_si512(start, _mm512_slli_epi32::<16>(more)));
+        let runs = starts.count_ones();
+        #[allow(clippy::cast_sign_loss, reason = "a sum of at most 16 numbers below 65536")]
+        let card = _mm512_mask_reduce_add_epi32(low16(runs as usize), more) as u32 + runs;
+        Some((runs, card))
+    }
+
+    /// Sets the bits of the values of two arrays and gives the number of bits set.
+    ///
+    /// A byte is written for every value and the bytes are collected to bits: on sorted values that come close to one
+    /// another this is faster than setting bits in memory, where each has to wait for the one before. `map` must
+    /// be zero and is again in the end.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
+        let (mut cur, mut win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+        let mut count = 0;
+        for (part, out) in out.as_chunks_mut::<{ MAP_VALUES / 8 }>().0.iter_mut().enumerate() {
+            for values in [&mut cur, &mut win] {
+                let split = values
+                    .partition_point(|v| usize::from(u16::from_le_bytes(*v)) / MAP_VALUES <= part);
+                let (here, later) = values.split_at(split);
+                for value in here {
+                    map[usize::from(u16::from_le_bytes(*value)) % MAP_VALUES] = 0xff;
+                }
+                *values = later;
+            }
+            for (bytes, word) in
+                map.as_chunks_mut::<64>().0.iter_mut().zip(out.as_chunks_mut::<8>().0)
+            {
+                // SAFETY: `bytes` is 64 bytes.
+                let bits = unsafe {
+                    let block = _mm512_loadu_si512(bytes.as_ptr().cast());
+                    _mm512_storeu_si512(bytes.as_mut_ptr().cast(), _mm512_setzero_si512());
+                    _mm512_movepi8_mask(block)
+                };
+                count += bits.count_ones();
+                *word = bits.to_le_bytes();
+            }
+        }
+        count
     }
 
     #[inline]
