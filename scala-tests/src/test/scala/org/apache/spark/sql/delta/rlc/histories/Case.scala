@@ -27,7 +27,8 @@ final case class Table(
     setup: Vector[Statement] = Vector.empty,
     cdf: Boolean = false,
     rowTracking: Boolean = false,
-    writeSerializable: Boolean = false)
+    writeSerializable: Boolean = false,
+    commitTimestamps: Boolean = false)
 
 /**
  * One history: a table, statements that race on it, and the order in which they move.
@@ -36,8 +37,15 @@ final case class Table(
  * next stop: after it fixed its snapshot, before its first attempt to commit, and after each pass of
  * conflict resolution, where the winners of a second pass come in. Once the schedule is used up the
  * statements run to their ends in the order of the list. The same case gives the same history.
+ *
+ * @param materialize whether MERGE keeps a copy of its source, as it does by default; without one
+ *                    it takes half the time
  */
-final case class Case(table: Table, statements: Vector[Statement], schedule: Vector[Int])
+final case class Case(
+    table: Table,
+    statements: Vector[Statement],
+    schedule: Vector[Int],
+    materialize: Boolean = false)
 
 /** Writes a case as Scala that builds it again. */
 object CaseText {

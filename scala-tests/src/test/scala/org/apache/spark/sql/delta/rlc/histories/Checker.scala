@@ -58,7 +58,7 @@ object Observed {
   /**
    * Reads all versions by the protocol and the feed through Delta.
    *
-   * @param twice whether Delta reads the last version as well
+   * @param twice whether Delta reads the last version as well, from scratch
    */
   def read(
       session: SparkSession, dir: Path, base: Long, cdf: Boolean, twice: Boolean): Observed = {
@@ -83,6 +83,7 @@ object Observed {
 
   private def checkLast(
       session: SparkSession, dir: Path, state: VersionState, rows: Vector[StoredRow]): Unit = {
+    Lab.forget(dir)
     val tracked = state.rowTracking
     val name = s"delta.`$dir`"
     val seen = session.sql(

@@ -66,7 +66,7 @@ final class Driver(lab: Lab, dir: Path, template: Lab.Template, history: Case) {
 
   def run(): Vector[Done] = {
     val names = template.names(dir)
-    val turns = history.statements.map(s => new Turn(lab.session, s, s.sql(names)))
+    val turns = history.statements.map(s => new Turn(lab.session(history), s, s.sql(names)))
     val versions = Array.fill(turns.size)(Vector.empty[Long])
 
     def step(i: Int): Unit = {

@@ -50,7 +50,7 @@ final class Generator(seed: Long, directed: Double) {
       val shrinking = if (chance(0.5)) 0.75 else 0.2
       val statements = Vector.fill(count)(
         if (chance(shrinking)) shrink(t) else statement(t))
-      Case(t, statements, schedule(count))
+      Case(t, statements, schedule(count), materialize = chance(0.1))
     }
 
   /** Mostly: all fix their snapshots early, then commit in some order. */
@@ -77,7 +77,7 @@ final class Generator(seed: Long, directed: Double) {
 
   private def drawTable(): Table = {
     val fileCount = weighted(5 -> (() => 1), 3 -> (() => 2), 1 -> (() => 3))
-    val rows = (0 until (fileCount * (2 + nextInt(4)))).map(i => record(i.toLong)).toVector
+    val rows = (0 until (fileCount * (3 + nextInt(5)))).map(i => record(i.toLong)).toVector
     val spread = chance(0.5) // ids of one file together, so that statistics prune, or mixed
     val files = (if (spread) rows.groupBy(r => Generator.id(r) % fileCount).values.toVector
       else rows.grouped((rows.size + fileCount - 1) / fileCount).toVector)
@@ -89,7 +89,8 @@ final class Generator(seed: Long, directed: Double) {
         1 -> (() => Update(Vector("v" -> Const(number())), Some(condition(1)))),
         1 -> (() => Delete(Some(condition(1))))))
     val ws = chance(0.15)
-    Table(doubled, chance(0.4), setup, cdf = chance(0.5), rowTracking = !ws && chance(0.35), ws)
+    Table(doubled, chance(0.4), setup, cdf = chance(0.5), rowTracking = !ws && chance(0.35), ws,
+      commitTimestamps = chance(0.15))
   }
 
   // ---- conditions and expressions ----------------------------------------------------------

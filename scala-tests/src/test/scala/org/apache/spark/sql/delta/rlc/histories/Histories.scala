@@ -41,7 +41,7 @@ final class Histories(lab: Lab) {
           case Some(e) => Left(Disagreement("crash", Histories.stack(e)))
           case None =>
             val observed = Observed.read(
-              lab.session, dir, template.lastVersion, history.table.cdf, twice)
+              lab.session(history), dir, template.lastVersion, history.table.cdf, twice)
             new Checker(
               history.table, template.history, template.restoreTo, done, observed).check()
         }

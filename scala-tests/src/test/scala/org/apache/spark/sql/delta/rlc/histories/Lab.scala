@@ -34,12 +34,19 @@ final class Lab(flag: Boolean) {
 
   Lab.listen()
 
-  val session: SparkSession = {
+  private val plain = newSession(materialize = "none")
+  private val materializing = newSession(materialize = "auto")
+
+  private def newSession(materialize: String): SparkSession = {
     val s = (if (flag) RlcSession.on else RlcSession.off).newSession()
     Lab.tune(s)
     s.conf.set(RlcSession.flag, flag.toString)
+    s.conf.set("spark.databricks.delta.merge.materializeSource", materialize)
     s
   }
+
+  /** Where the statements of a case run. */
+  def session(history: Case): SparkSession = if (history.materialize) materializing else plain
 }
 
 object Lab {
@@ -64,7 +71,6 @@ object Lab {
     Seq(
       "spark.sql.shuffle.partitions" -> "1",
       "spark.sql.leafNodeDefaultParallelism" -> "1",
-      "spark.databricks.delta.merge.materializeSource" -> "none",
       "spark.databricks.delta.snapshotPartitions" -> "1").foreach { case (k, v) => s.conf.set(k, v) }
   }
 
@@ -128,7 +134,8 @@ object Lab {
     val rdd = builder.sparkContext.parallelize(files, files.size).flatMap(rows => rows)
     val options = Map("delta.enableDeletionVectors" -> true) ++
       (if (t.cdf) Map("delta.enableChangeDataFeed" -> true) else Nil) ++
-      (if (t.rowTracking) Map("delta.enableRowTracking" -> true) else Nil)
+      (if (t.rowTracking) Map("delta.enableRowTracking" -> true) else Nil) ++
+      (if (t.commitTimestamps) Map("delta.enableInCommitTimestamps" -> true) else Nil)
     val writer = options.foldLeft(builder.createDataFrame(rdd, schema).write.format("delta")) {
       case (w, (k, v)) => w.option(k, v)
     }

@@ -58,7 +58,7 @@ private[histories] final class Shapes(random: Random) {
         Seq(loser, loser) ++ wins.init.flatMap(w => Seq.fill(4)(w)) ++ Seq(loser) ++
           Seq.fill(4)(wins.last)
       } else Seq(loser) ++ wins.flatMap(w => Seq.fill(4)(w))
-    Case(table, lose +: winners.toVector, schedule.toVector)
+    Case(table, lose +: winners.toVector, schedule.toVector, materialize = nextInt(4) == 0)
   }
 
   /** A matched row that the condition left alone is deleted: the MERGE should now insert it. */

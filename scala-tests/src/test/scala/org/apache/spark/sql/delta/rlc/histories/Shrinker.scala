@@ -51,8 +51,8 @@ final class Shrinker(stillFails: Case => Boolean, tries: Int) {
 
   private def features(c: Case): Iterator[Case] = {
     val t = c.table
-    Iterator(
-      t.copy(cdf = false), t.copy(rowTracking = false), t.copy(partitioned = false),
+    Iterator(c.copy(materialize = false)) ++ Iterator(
+      t.copy(commitTimestamps = false), t.copy(cdf = false), t.copy(rowTracking = false), t.copy(partitioned = false),
       t.copy(writeSerializable = false), t.copy(setup = Vector.empty),
       t.copy(files = Vector(t.files.flatten))).map(x => c.copy(table = x)) ++
       t.setup.indices.iterator.map(i => c.copy(table = t.copy(setup = t.setup.patch(i, Nil, 1))))

@@ -72,6 +72,7 @@ final class TableLog(dir: Path) {
   def replay(): Vector[VersionState] = {
     var live = Map.empty[Key, JsonNode]
     var metadata: JsonNode = null
+    var timestamp = 0L
     (0L to lastVersion).toVector.map { v =>
       val all = actions(v)
       val adds = all.collect { case ("add", a) => a }
@@ -85,6 +86,11 @@ final class TableLog(dir: Path) {
       addKeys.intersect(removeKeys).headOption.foreach(k => broken(s"$k is added and removed"))
       removeKeys.filterNot(live.contains).foreach { k =>
         broken(s"$k is removed, live entries of that path: ${live.keys.filter(_.path == k.path)}")
+      }
+      all.collect { case ("commitInfo", c) if c.hasNonNull("inCommitTimestamp") =>
+        val now = c.get("inCommitTimestamp").asLong
+        if (now <= timestamp) broken(s"its timestamp $now is not after $timestamp")
+        timestamp = now
       }
       live = live -- removeKeys ++ addKeys.zip(adds)
       live.keys.groupBy(_.path).filter(_._2.size > 1).foreach { case (p, ks) =>
