@@ -246,8 +246,8 @@ final class NativeLoader {
 
   // ---- diagnostics --------------------------------------------------------------------------
 
-  /** The loader's message, and what it means where that is known. */
-  private static String explain(UnsatisfiedLinkError error, Path file) {
+  /** The system's message, and what it means where that is known. */
+  static String explain(UnsatisfiedLinkError error, Path file) {
     String message = String.valueOf(error.getMessage());
     Matcher glibc = GLIBC.matcher(message);
     if (glibc.find()) {

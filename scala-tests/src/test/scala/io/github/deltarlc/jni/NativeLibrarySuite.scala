@@ -219,6 +219,22 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(seen == Seq("rwx------"))
   }
 
+  test("what the system says is explained where it is known") {
+    val executable = file("x.so", Array.emptyByteArray)
+    Files.setPosixFilePermissions(executable, PosixFilePermissions.fromString("rwx------"))
+    def explained(message: String): String = NativeLoader.explain(new UnsatisfiedLinkError(message), executable)
+    contains(explained("/x.so: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /x.so)"),
+      "needs glibc 2.34 or newer", "the release, which needs 2.17")
+    contains(explained("/x.so: failed to map segment from shared object"), s"$dir seems to be mounted noexec",
+      s"-D${NativeLibrary.TMPDIR_PROPERTY}")
+    contains(explained("Native Library /x.so already loaded in another classloader"), "give each its own copy")
+    contains(explained("Error loading shared library ld-linux-x86-64.so.2: No such file or directory"),
+      "another C library")
+    assert(explained("something else") == "something else")
+    Files.setPosixFilePermissions(executable, PosixFilePermissions.fromString("rw-------"))
+    contains(explained("cannot open"), "may not be executed")
+  }
+
   test("a failure of any other kind is a cause, too") {
     val message = failure(loader(resources = _ => throw new StackOverflowError("deep")))
     contains(message, "unexpected failure: java.lang.StackOverflowError: deep")
