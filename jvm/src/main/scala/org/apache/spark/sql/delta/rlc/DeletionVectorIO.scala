@@ -177,7 +177,7 @@ private[rlc] object DeletionVectorReader {
     ThreadUtils.newDaemonCachedThreadPool("delta-rlc-dv-reader", THREADS)
 
   /** Bytes that one read covers, and the DVs in them. */
-  private final case class Span(start: Long, length: Int, dvs: Seq[DeletionVectorDescriptor])
+  private final case class Span(start: Long, length: Int, dvs: Vector[DeletionVectorDescriptor])
 
   /** An absent offset is 0, as Delta's own reader has it. */
   private def offset(dv: DeletionVectorDescriptor): Long = dv.offset.getOrElse(0).toLong
@@ -193,7 +193,7 @@ private[rlc] object DeletionVectorReader {
         val length = math.max(last.length, (end(dv) - last.start).toInt)
         Span(last.start, length, last.dvs :+ dv) :: before
       case (before, dv) =>
-        Span(offset(dv), Math.toIntExact(end(dv) - offset(dv)), Seq(dv)) :: before
+        Span(offset(dv), Math.toIntExact(end(dv) - offset(dv)), Vector(dv)) :: before
     }
 
   private def checkFrame(bytes: Array[Byte], at: Int, size: Int): Option[String] = {

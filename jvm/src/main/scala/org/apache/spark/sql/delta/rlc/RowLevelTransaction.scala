@@ -314,7 +314,8 @@ private[rlc] class RowLevelTransaction(
         rebased: CurrentTransactionInfo): Unit = {
       memory.firstAppend = memory.firstAppend.orElse(firstBlindAppend(winners))
       memory.addBorn(chains.collect { case (path, chain) if chain.born => path })
-      files.filter(file => resolvedPaths(file.path)).foreach(memory.update)
+      val resolved = resolvedPaths
+      files.filter(file => resolved(file.path)).foreach(memory.update)
       memory.dvFiles ++= writer.files
       if (earlierAttemptsFailed) {
         // Replaced by this pass, and no commit can name them.
