@@ -14,7 +14,7 @@
 package org.apache.spark.sql.delta.rlc
 
 import org.apache.spark.sql.delta.CurrentTransactionInfo
-import org.apache.spark.sql.delta.actions.{AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile}
+import org.apache.spark.sql.delta.actions.{AddFile, DeletionVectorDescriptor, RemoveFile}
 
 /**
  * Puts a loser's actions on top of the winners' post-image.
@@ -23,31 +23,41 @@ import org.apache.spark.sql.delta.actions.{AddFile, CommitInfo, DeletionVectorDe
  * or the log would keep two live entries of one path; and the new entry is the winner's with the
  * merged DV. The change feed of the commit stays this statement's own rows, as it is derived from
  * the difference of the two DVs.
+ *
+ * Everything is made from the entries the loser first wanted to commit, never from those of an
+ * earlier pass: a file that pass had to remove whole can be back, when a RESTORE won since.
  */
 private[rlc] object Rebase {
 
-  /** A file both sides changed: where it stands, and its merged DV; None when no row is left. */
-  final case class Target(live: AddFile, merged: Option[DeletionVectorDescriptor])
+  /**
+   * A file both sides changed.
+   *
+   * @param own what the loser first wanted to commit
+   * @param live the file's entry after the last winner
+   * @param merged its merged DV; None when no row is left
+   */
+  final case class Target(
+      own: LoserRole.Touched, live: AddFile, merged: Option[DeletionVectorDescriptor])
 
-  def apply(info: CurrentTransactionInfo, targets: Map[String, Target]): CurrentTransactionInfo =
+  /** `info` with the entries of `targets`, by path, replaced. */
+  def actions(
+      info: CurrentTransactionInfo, targets: Map[String, Target]): CurrentTransactionInfo =
     if (targets.isEmpty) {
       info
     } else {
-      val own = info.actions.collect { case r: RemoveFile if targets.contains(r.path) => r }
-      val actions = info.actions.flatMap {
-        case a: AddFile if targets.contains(a.path) =>
-          val target = targets(a.path)
-          target.merged.map(dv => entry(a, target.live, dv))
+      info.copy(actions = info.actions.flatMap {
+        case a: AddFile if targets.contains(a.path) => None
+        // Every pass has the tombstone, also one that removes the file whole.
         case r: RemoveFile if targets.contains(r.path) =>
-          Some(ResolutionPolicy.current.rebasedTombstone(r, targets(r.path).live))
+          val target = targets(r.path)
+          target.merged.map(entry(target, _)).toSeq :+
+            ResolutionPolicy.current.rebasedTombstone(target.own.removed, target.live)
         case other => Some(other)
-      }
-      info.copy(
-        actions = actions,
-        commitInfo = info.commitInfo.map(patchMetrics(_, own, targets)))
+      })
     }
 
-  private def entry(own: AddFile, live: AddFile, merged: DeletionVectorDescriptor): AddFile = {
+  private def entry(target: Target, merged: DeletionVectorDescriptor): AddFile = {
+    val Target(LoserRole.Touched(_, own), live, _) = target
     // With a DV, stats must have wide bounds and the number of rows (Delta protocol, "Per-file
     // Statistics"). Delta's own DML writes both; another engine's entry may have neither, and
     // turning tight bounds into wide ones is not a matter of the flag alone: null counts change
@@ -59,36 +69,37 @@ private[rlc] object Rebase {
       .copy(dataChange = own.dataChange, stats = stats, deletionVector = merged)
   }
 
+  /** How a file that the loser changed came out: with a merged DV, or removed whole. */
+  final case class Outcome(own: LoserRole.Touched, whole: Boolean)
+
   /**
-   * Makes the history tell what this commit does now. Against Delta's own counting (an updated DV
-   * counts as added and as removed) two things can change for a file: its tombstone has a DV where
-   * there was none before, and the file goes where it was to stay.
+   * The statement's own `operationMetrics` made to tell what its commit does now, which is what a
+   * serial run would have written. Against Delta's counting (an updated DV counts as added and as
+   * removed) two things can change for a file: its tombstone has a DV where there was none before,
+   * and the file goes where it was to stay.
+   *
+   * @param kind DELETE, UPDATE or MERGE: UPDATE counts a file as removed in either case
+   * @param outcomes of all files that any pass rebased
    */
-  private def patchMetrics(
-      commitInfo: CommitInfo,
-      own: Seq[RemoveFile],
-      targets: Map[String, Target]): CommitInfo = {
-    val (whole, shrunk) = own.partition(r => targets(r.path).merged.isEmpty)
-    val wholeWithoutDv = whole.count(_.deletionVector == null)
-    val shrunkWithoutDv = shrunk.count(_.deletionVector == null)
-    val changes = Seq(
-      "DeletionVectorsAdded" -> -whole.size.toLong,
-      "DeletionVectorsRemoved" -> (wholeWithoutDv + shrunkWithoutDv).toLong,
-      "DeletionVectorsUpdated" ->
-        (shrunkWithoutDv - (whole.size - wholeWithoutDv)).toLong)
-      .flatMap { case (name, change) => Seq(s"num$name" -> change, s"numTarget$name" -> change) } ++
-      Seq(
-        "numRemovedFiles" -> whole.size.toLong,
-        "numTargetFilesRemoved" -> whole.size.toLong,
-        "numTargetBytesRemoved" -> whole.flatMap(_.size).sum)
-    val patched = commitInfo.operationMetrics.map { metrics =>
-      changes.foldLeft(metrics) { case (result, (name, change)) =>
-        result.get(name).flatMap(_.toLongOption) match {
-          case Some(value) if change != 0 => result.updated(name, (value + change).toString)
-          case _ => result
-        }
-      }
+  def metrics(
+      own: Map[String, String], kind: String, outcomes: Seq[Outcome]): Map[String, String] = {
+    val (whole, shrunk) = outcomes.partition(_.whole)
+    def withoutDv(files: Seq[Outcome]): Int =
+      files.count(f => !WinnerChains.hasRows(f.own.removed.deletionVector))
+    val updated = withoutDv(shrunk) - (whole.size - withoutDv(whole))
+    val removedFiles = if (kind == "UPDATE") 0 else whole.size
+    val changes = Map(
+      "numDeletionVectorsAdded" -> -whole.size.toLong,
+      "numDeletionVectorsRemoved" -> withoutDv(outcomes).toLong,
+      "numDeletionVectorsUpdated" -> updated.toLong,
+      "numRemovedFiles" -> removedFiles.toLong)
+    val ofMerge = Map(
+      "numTargetFilesRemoved" -> removedFiles.toLong,
+      "numTargetBytesRemoved" -> whole.flatMap(_.own.removed.size).sum)
+    val targeted = changes.map { case (name, by) => name.replace("num", "numTarget") -> by }
+    own.map { case (name, value) =>
+      val by = (changes ++ targeted ++ ofMerge).getOrElse(name, 0L)
+      name -> value.toLongOption.filter(_ => by != 0).fold(value)(n => (n + by).toString)
     }
-    commitInfo.copy(operationMetrics = patched)
   }
 }

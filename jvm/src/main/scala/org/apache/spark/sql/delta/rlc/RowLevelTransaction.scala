@@ -164,15 +164,14 @@ private[rlc] class RowLevelTransaction(
       doubtful.foreach(logRefusal)
       val checked =
         if (doubtful.isEmpty) optimistic
-        else runChecks(winners, resolvedPaths)
+        else runChecks(winners, resolved)
       val rebased = rebase(checked, files.map(file => file.path -> file).toMap, winners)
       remember(winners, chains, files, rebased)
       rebased
     }
 
-    private def resolvedPaths: Set[String] =
-      decided.collect { case (path, verdict) if !verdict.isInstanceOf[FileVerdict.Refuse] => path }
-        .toSet
+    private def resolved(path: String): Boolean =
+      decided.get(path).exists(!_.isInstanceOf[FileVerdict.Refuse])
 
     // -- the log's structure
 
@@ -288,23 +287,41 @@ private[rlc] class RowLevelTransaction(
             throw e
         }
       bytesWritten = merged.map(_._2.bytes.length.toLong).sum
-      val targets = decided.collect {
-        case (path, FileVerdict.Merge(_)) =>
-          path -> Rebase.Target(files(path).live, Some(descriptors(path)))
-        case (path, FileVerdict.RemoveWhole) => path -> Rebase.Target(files(path).live, None)
-      }
       try {
-        val rebased = Rebase(checked, targets)
-        // Delta checks a changed action set again, and this is one.
-        ConflictChecker.checkNoDuplicateActions(spark, rebased.actions.iterator).foreach(_ => ())
-        ConflictChecker.trackConsistentDataChange(spark, rebased.actions.iterator, deltaLog,
-          rebased.op, callerContext = "rowLevelConcurrency").foreach(_ => ())
-        rebased
+        validate(rebased(checked, files, descriptors))
       } catch {
         case e: Throwable =>
           writer.delete(writer.files)
           throw e
       }
+    }
+
+    private def rebased(
+        checked: CurrentTransactionInfo,
+        files: Map[String, SharedFile],
+        descriptors: Map[String, DeletionVectorDescriptor]): CurrentTransactionInfo = {
+      val targets = files.collect { case (path, SharedFile(_, _, own: LoserRole.Touched, live))
+          if resolved(path) =>
+        path -> Rebase.Target(own, live, descriptors.get(path))
+      }
+      val outcomes = memory.outcomes ++ targets.map { case (path, target) =>
+        path -> Rebase.Outcome(target.own, whole = target.merged.isEmpty)
+      }
+      memory.outcomes = outcomes
+      if (memory.ownMetrics.isEmpty) {
+        memory.ownMetrics = checked.commitInfo.flatMap(_.operationMetrics)
+      }
+      val commitInfo = checked.commitInfo.map(_.copy(operationMetrics =
+        memory.ownMetrics.map(Rebase.metrics(_, command.kind, outcomes.values.toSeq))))
+      Rebase.actions(checked, targets).copy(commitInfo = commitInfo)
+    }
+
+    /** Delta checks a changed action set again, and this is one. */
+    private def validate(rebased: CurrentTransactionInfo): CurrentTransactionInfo = {
+      ConflictChecker.checkNoDuplicateActions(spark, rebased.actions.iterator).foreach(_ => ())
+      ConflictChecker.trackConsistentDataChange(spark, rebased.actions.iterator, deltaLog,
+        rebased.op, callerContext = "rowLevelConcurrency").foreach(_ => ())
+      rebased
     }
 
     private def remember(
@@ -314,7 +331,6 @@ private[rlc] class RowLevelTransaction(
         rebased: CurrentTransactionInfo): Unit = {
       memory.firstAppend = memory.firstAppend.orElse(firstBlindAppend(winners))
       memory.addBorn(chains.collect { case (path, chain) if chain.born => path })
-      val resolved = resolvedPaths
       files.filter(file => resolved(file.path)).foreach(memory.update)
       memory.dvFiles ++= writer.files
       if (earlierAttemptsFailed) {
@@ -394,6 +410,10 @@ private[rlc] final class PassMemory {
   var firstAppend: Option[Long] = None
   /** DV files this transaction wrote in passes and has not deleted. */
   var dvFiles: Set[Path] = Set.empty
+  /** How the files came out that this transaction and winners changed, by path. */
+  var outcomes: Map[String, Rebase.Outcome] = Map.empty
+  /** The statement's own operation metrics, as they were before the first rebase. */
+  var ownMetrics: Option[Map[String, String]] = None
   /** Bitmaps by DV id that a later pass compares with again. */
   val bitmaps: mutable.Map[String, Array[Byte]] = mutable.Map.empty
 
