@@ -155,6 +155,29 @@ impl<'a> Cursor<'a> {
         declared: u64,
         num_records: u64,
     ) -> Result<Cursor<'a>, BitmapError> {
+        let mut cursor = Cursor::absent();
+        cursor.begin(kernels, data, declared, num_records)?;
+        Ok(cursor)
+    }
+
+    /// Turns a cursor over nothing into one that stands on the first container of `data`, as [`Self::open`] does,
+    /// without moving it.
+    #[inline(always)]
+    pub(crate) fn begin<K: Kernels>(
+        &mut self,
+        kernels: K,
+        data: &'a [u8],
+        declared: u64,
+        num_records: u64,
+    ) -> Result<(), BitmapError> {
+        self.read_preamble(data)?;
+        self.declared = declared;
+        self.num_records = num_records;
+        self.advance(kernels)
+    }
+
+    #[inline]
+    fn read_preamble(&mut self, data: &'a [u8]) -> Result<(), BitmapError> {
         let truncated =
             |need: usize| BitmapError::new(ErrorCode::Truncated, 0, need as u64, data.len() as u64);
         if data.len() < 4 {
@@ -179,18 +202,12 @@ impl<'a> Cursor<'a> {
         if count > most {
             return Err(BitmapError::new(ErrorCode::TooMany, 4, most, count));
         }
-        let mut cursor = Cursor {
-            data,
-            declared,
-            num_records,
-            native,
-            buckets_left: count,
-            at,
-            limit: at,
-            ..Cursor::absent()
-        };
-        cursor.advance(kernels)?;
-        Ok(cursor)
+        self.data = data;
+        self.native = native;
+        self.buckets_left = count;
+        self.at = at;
+        self.limit = at;
+        Ok(())
     }
 
     /// Key and cardinality word of every container of the bucket the cursor stands in, if that has key `high`.

@@ -322,19 +322,24 @@ fn in_role(role: Role) -> impl Fn(BitmapError) -> Malformed {
 }
 
 impl<'a> Cursors<'a> {
-    fn open<K: Kernels>(kernels: K, file: &FileInput<'a>) -> Result<Self, Malformed> {
+    const fn absent() -> Self {
+        Cursors { base: Cursor::absent(), cur: Cursor::absent(), win: Cursor::absent() }
+    }
+
+    /// Turns cursors over nothing into cursors over the bitmaps of `file`, without moving them.
+    #[inline(always)]
+    fn open<K: Kernels>(&mut self, kernels: K, file: &FileInput<'a>) -> Result<(), Malformed> {
         let num_records = file.num_records.unwrap_or(u64::MAX);
-        let open = |bitmap: Option<Bitmap<'a>>, role| match bitmap {
-            None => Ok(Cursor::absent()),
-            Some(Bitmap { bytes, cardinality }) => {
-                Cursor::open(kernels, bytes, cardinality, num_records).map_err(in_role(role))
+        for (cursor, bitmap, role) in [
+            (&mut self.base, &file.base, Role::Base),
+            (&mut self.cur, &file.current, Role::Current),
+            (&mut self.win, &file.winner, Role::Winner),
+        ] {
+            if let Some(Bitmap { bytes, cardinality }) = bitmap {
+                cursor.begin(kernels, bytes, *cardinality, num_records).map_err(in_role(role))?;
             }
-        };
-        Ok(Cursors {
-            base: open(file.base, Role::Base)?,
-            cur: open(file.current, Role::Current)?,
-            win: open(file.winner, Role::Winner)?,
-        })
+        }
+        Ok(())
     }
 
     #[inline]
@@ -360,9 +365,13 @@ impl<'a> Cursors<'a> {
 
 /// The container of `cursor` if it has this key, else the empty one.
 #[inline]
-fn at_key<'a>(cursor: &Cursor<'a>, key: u64) -> Container<'a> {
-    if cursor.key == key { cursor.container } else { Container::EMPTY }
+fn at_key<'c, 'a>(cursor: &'c Cursor<'a>, key: u64) -> &'c Container<'a> {
+    if cursor.key == key { &cursor.container } else { &Container::EMPTY }
 }
+
+/// The containers of base, current and winner with the same key. By reference: copying what has just been written
+/// costs more than looking at it where it is.
+type Three<'c, 'a> = (&'c Container<'a>, &'c Container<'a>, &'c Container<'a>);
 
 /// The row index of value zero of the container with this key.
 #[inline]
@@ -428,7 +437,8 @@ fn merge_with<K: Kernels>(
     file: &FileInput<'_>,
     out: &mut [u8],
 ) -> Result<Verdict, Stop> {
-    let mut cursors = Cursors::open(kernels, file)?;
+    let mut cursors = Cursors::absent();
+    cursors.open(kernels, file)?;
     if file.current.is_none() {
         return check_untouched(kernels, scratch, &mut cursors);
     }
@@ -452,14 +462,14 @@ fn merge_with<K: Kernels>(
             begin_bucket(&mut writer, &cursors, bucket)?;
         }
         if has_cur && has_win {
-            let (cur, win) = (cursors.cur.container, cursors.win.container);
+            let (cur, win) = (&cursors.cur.container, &cursors.win.container);
             if !unite(kernels, scratch, &mut writer, low_key(key), (base, cur, win))? {
                 return Err(conflict(scratch, &cursors, key));
             }
         } else {
-            let one = if has_cur { cursors.cur.container } else { cursors.win.container };
+            let one = if has_cur { &cursors.cur.container } else { &cursors.win.container };
             let runs = one.bits().map_or(one.runs, |bits| kernels.count_runs(bits));
-            writer.copy(low_key(key), &one, runs)?;
+            writer.copy(low_key(key), one, runs)?;
         }
         cursors.advance(kernels, key)?;
     }
@@ -526,7 +536,7 @@ fn unite<K: Kernels>(
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    (base, cur, win): Three<'_, '_>,
 ) -> Result<bool, Stop> {
     if base.card > cur.card || base.card > win.card {
         return Ok(false);
@@ -600,7 +610,7 @@ fn unite_large<K: Kernels>(
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
-    inputs: (Container<'_>, Container<'_>, Container<'_>),
+    inputs: Three<'_, '_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let (base, cur, win) = inputs;
@@ -616,7 +626,7 @@ fn unite_large<K: Kernels>(
         }
         return unite_arrays(kernels, scratch.lists(), writer, key, inputs, card);
     }
-    let runs = stored_runs(&cur) + stored_runs(&win);
+    let runs = stored_runs(cur) + stored_runs(win);
     if !all_arrays
         && [base, cur, win].iter().all(|one| one.kind != Kind::Bitset)
         && 4 * runs <= 2 * BITSET_BYTES
@@ -639,7 +649,7 @@ fn unite_disjoint_arrays<K: Kernels>(
     kernels: K,
     writer: &mut Writer<'_>,
     key: u16,
-    (cur, win): (Container<'_>, Container<'_>),
+    (cur, win): (&Container<'_>, &Container<'_>),
     card: u32,
 ) -> Result<bool, Stop> {
     let tail = writer.tail();
@@ -657,7 +667,7 @@ fn unite_arrays<K: Kernels>(
     lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    (base, cur, win): Three<'_, '_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let total = cur.bytes.len() + win.bytes.len();
@@ -665,13 +675,11 @@ fn unite_arrays<K: Kernels>(
     let merged = lists.merged.get(..total).unwrap_or(&[]);
     let in_place = writer.tail().len() >= total + SLACK;
     let union = if in_place { writer.tail() } else { &mut lists.union[..] };
-    let (values, common) = kernels.split_arrays(merged, union, lists.common);
+    let (values, common, runs) = kernels.split_arrays(merged, union, lists.common);
     if lists.common.get(..2 * common) != Some(base.bytes) {
         return Ok(false);
     }
-    let Some(runs) = kernels.check_array(union.get(..2 * values).unwrap_or(&[])) else {
-        return Err(Stop::Internal("the union of two arrays does not ascend"));
-    };
+    let runs = u32::try_from(runs).unwrap_or(0);
     let count = u32::try_from(values).unwrap_or(0);
     if in_place {
         return finish_array(writer, key, (count, runs), card);
@@ -713,11 +721,11 @@ fn unite_runs<K: Kernels>(
     lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    (base, cur, win): Three<'_, '_>,
     card: u32,
 ) -> Result<Option<bool>, Stop> {
-    let cur_runs = as_runs(&cur, lists.cur);
-    let win_runs = as_runs(&win, lists.win);
+    let cur_runs = as_runs(cur, lists.cur);
+    let win_runs = as_runs(win, lists.win);
     kernels.merge_runs(cur_runs, win_runs, lists.merged);
     let merged = lists.merged.get(..cur_runs.len() + win_runs.len()).unwrap_or(&[]);
     let in_place = writer.tail().len() >= 2 + merged.len() + SLACK;
@@ -731,8 +739,8 @@ fn unite_runs<K: Kernels>(
         if common != 0 {
             return Ok(Some(false));
         }
-    } else if stored_runs(&base) != common
-        || lists.common.get(..4 * common) != Some(as_runs(&base, lists.base))
+    } else if stored_runs(base) != common
+        || lists.common.get(..4 * common) != Some(as_runs(base, lists.base))
     {
         return Ok(None);
     }
@@ -760,12 +768,26 @@ fn unite_runs<K: Kernels>(
     Ok(Some(true))
 }
 
+/// As [`Container::as_bits`], faster for large arrays.
+fn bits_of<'b, K: Kernels>(
+    kernels: K,
+    container: &Container<'b>,
+    map: &mut Map,
+    scratch: &'b mut Bits,
+) -> &'b Bits {
+    if container.kind == Kind::Array && container.card > 1024 {
+        kernels.arrays_to_bits(container.bytes, &[], map, scratch);
+        return scratch;
+    }
+    container.as_bits(scratch)
+}
+
 fn unite_bits<K: Kernels>(
     kernels: K,
     buffers: &mut BitBuffers,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    (base, cur, win): Three<'_, '_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let in_place = card > ARRAY_MAX && writer.tail().len() >= BITSET_BYTES;
@@ -779,9 +801,10 @@ fn unite_bits<K: Kernels>(
             return Ok(false);
         }
     } else {
-        let base_bits = (base.card != 0).then(|| base.as_bits(&mut buffers.base));
-        let cur_bits = cur.as_bits(&mut buffers.cur);
-        let win_bits = win.as_bits(&mut buffers.win);
+        let map = &mut buffers.map;
+        let base_bits = (base.card != 0).then(|| bits_of(kernels, base, map, &mut buffers.base));
+        let cur_bits = bits_of(kernels, cur, map, &mut buffers.cur);
+        let win_bits = bits_of(kernels, win, map, &mut buffers.win);
         match kernels.merge_bits(base_bits, cur_bits, win_bits, union) {
             None => return Ok(false),
             Some(count) if count != card => {
@@ -821,7 +844,7 @@ fn check_untouched<K: Kernels>(
                 kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
             if !covered {
                 let difference = |base: u64, _: u64, win: u64| base & !win;
-                return match first_difference(buffers, (base, Container::EMPTY, win), difference) {
+                return match first_difference(buffers, (base, &Container::EMPTY, win), difference) {
                     Some((low, ..)) => Err(Stop::Verdict(Verdict::NotAnExtension {
                         first_row: first_row_of(key) + u64::from(low),
                     })),
@@ -858,7 +881,7 @@ fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
 /// The first value at which `difference` has a bit set, whether `base` has it and whether `cur` has it.
 fn first_difference(
     buffers: &mut BitBuffers,
-    (base, cur, win): (Container<'_>, Container<'_>, Container<'_>),
+    (base, cur, win): Three<'_, '_>,
     difference: impl Fn(u64, u64, u64) -> u64,
 ) -> Option<(u32, bool, bool)> {
     let base = base.as_bits(&mut buffers.base).as_chunks::<8>().0;
@@ -880,7 +903,8 @@ fn count_with<K: Kernels>(
     scratch: &mut Scratch,
     file: &FileInput<'_>,
 ) -> Result<u64, Malformed> {
-    let mut cursors = Cursors::open(kernels, file)?;
+    let mut cursors = Cursors::absent();
+    cursors.open(kernels, file)?;
     let mut count = 0;
     loop {
         let key = cursors.key();

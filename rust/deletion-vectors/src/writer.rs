@@ -55,6 +55,10 @@ struct Bucket {
     count: usize,
     /// Number of containers it has.
     next: usize,
+    /// Where the head of the next container goes.
+    next_head: usize,
+    /// How far behind its head the offset of a container stands; zero in a layout without offsets.
+    offsets: usize,
     /// Whether the header is laid out for run containers.
     run_layout: bool,
     has_runs: bool,
@@ -71,6 +75,13 @@ impl Bucket {
 
     const fn heads(&self, run_layout: bool) -> usize {
         self.start + if run_layout { 4 + self.count.div_ceil(8) } else { 8 }
+    }
+
+    /// Chooses a layout.
+    fn lay_out(&mut self, run_layout: bool) {
+        self.run_layout = run_layout;
+        self.next_head = self.heads(run_layout) + 4 * self.next;
+        self.offsets = if Self::has_offsets(self.count, run_layout) { 4 * self.count } else { 0 };
     }
 
     const fn payload(&self, run_layout: bool) -> usize {
@@ -110,7 +121,8 @@ impl<'o> Writer<'o> {
     ) -> Result<(), NoSpace> {
         let key_at = self.at;
         let start = key_at + 4;
-        let mut bucket = Bucket { start, count, run_layout: expect_runs, ..Bucket::default() };
+        let mut bucket = Bucket { start, count, ..Bucket::default() };
+        bucket.lay_out(expect_runs);
         bucket.reserve = bucket.payload(!expect_runs).saturating_sub(bucket.payload(expect_runs));
         self.bucket.reserve = 0;
         self.room(bucket.payload(expect_runs) + bucket.reserve - key_at)?;
@@ -152,12 +164,12 @@ impl<'o> Writer<'o> {
         {
             self.bucket.nearly_runs.get_or_insert((self.bucket.next, self.at));
         }
-        let bucket = self.bucket;
-        let head = bucket.heads(bucket.run_layout) + 4 * bucket.next;
+        let head = self.bucket.next_head;
         self.put(head, &(u32::from(key) | (card - 1) << 16).to_le_bytes());
-        if Bucket::has_offsets(bucket.count, bucket.run_layout) {
-            self.put(head + 4 * bucket.count, &offset_word(self.at - bucket.start));
+        if self.bucket.offsets != 0 {
+            self.put(head + self.bucket.offsets, &offset_word(self.at - self.bucket.start));
         }
+        self.bucket.next_head = head + 4;
         self.at += len;
         self.bucket.next += 1;
         self.rows += u64::from(card);
@@ -380,7 +392,7 @@ impl<'o> Writer<'o> {
         let heads = heads.unwrap_or(&[]).to_vec();
         self.out.copy_within(from..self.at + pending, to);
         self.at = self.at - from + to;
-        self.bucket.run_layout = run_layout;
+        self.bucket.lay_out(run_layout);
         self.bucket.reserve = 0;
         if let Some((_, place)) = &mut self.bucket.nearly_runs {
             *place = *place - from + to;

@@ -49,10 +49,15 @@ pub(crate) trait Kernels: Copy {
     fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]);
 
     /// Takes a result of [`Self::merge_arrays`] apart: each value once into `out`, those that came twice into
-    /// `common`; gives the number of values of both.
+    /// `common`; gives the number of values of both, and the number of runs in `out`.
     ///
     /// `out` must hold all of `merged`, `common` half of it, both with [`SLACK`] bytes more.
-    fn split_arrays(self, merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
+    fn split_arrays(
+        self,
+        merged: &[u8],
+        out: &mut [u8],
+        common: &mut [u8],
+    ) -> (usize, usize, usize);
 
     /// Writes the union of two strictly increasing arrays of [`SMALL`] values together to `out`; gives the numbers
     /// of its values and of its runs, or none when what the two have in common differs from `base`.
@@ -156,7 +161,12 @@ impl Kernels for Portable {
         portable::merge_arrays(cur, win, out);
     }
     #[inline]
-    fn split_arrays(self, merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+    fn split_arrays(
+        self,
+        merged: &[u8],
+        out: &mut [u8],
+        common: &mut [u8],
+    ) -> (usize, usize, usize) {
         portable::split_arrays(merged, out, common)
     }
     #[inline]

@@ -202,20 +202,27 @@ pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
 
 /// See [`super::Kernels::split_arrays`].
 #[inline(always)]
-pub(crate) fn split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+pub(crate) fn split_arrays(
+    merged: &[u8],
+    out: &mut [u8],
+    common: &mut [u8],
+) -> (usize, usize, usize) {
     let merged = merged.as_chunks::<2>().0;
     let (out, common) = (out.as_chunks_mut::<2>().0, common.as_chunks_mut::<2>().0);
-    let (mut written, mut shared) = (0, 0);
-    let mut last = None;
+    let (mut written, mut shared, mut joined) = (0, 0, 0);
+    // Before the first value stands one that neither equals nor precedes any.
+    let mut last = u32::MAX - 1;
     for value in merged {
-        let again = last == Some(*value);
-        last = Some(*value);
+        let number = u32::from(u16::from_le_bytes(*value));
+        let again = number == last;
+        joined += usize::from(number == last + 1);
+        last = number;
         out[written] = *value;
         common[shared] = *value;
         written += usize::from(!again);
         shared += usize::from(again);
     }
-    (written, shared)
+    (written, shared, written - joined)
 }
 
 /// See [`super::Kernels::merge_small`].

@@ -103,7 +103,7 @@ macro_rules! kernels {
                 merged: &[u8],
                 out: &mut [u8],
                 common: &mut [u8],
-            ) -> (usize, usize) {
+            ) -> (usize, usize, usize) {
                 // SAFETY: see above.
                 unsafe { $module::split_arrays(merged, out, common) }
             }
@@ -182,7 +182,7 @@ mod avx2 {
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
         merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]);
-        split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize);
+        split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize, usize);
         merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
         merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<(u32, u32)>;
@@ -341,25 +341,42 @@ mod avx512 {
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn check_array(values: &[u8]) -> Option<u32> {
         let count = values.len() / 2;
-        let start = values.as_ptr();
+        let one = _mm512_set1_epi16(1);
+        let mut place = values.as_ptr();
+        let mut pairs = count.saturating_sub(1);
         let mut bad: __mmask32 = 0;
         let mut joined = 0u32;
-        let mut at = 0;
-        while at + 1 < count {
-            let mask = low32(count - 1 - at);
-            // SAFETY: lanes outside of the mask are not read; those inside it lie within `values`, for the second
-            // load because its last lane is value `at + 32` or `count - 1`, whichever comes first.
-            let (low, high) = unsafe {
-                (
-                    _mm512_maskz_loadu_epi16(mask, start.add(2 * at).cast()),
-                    _mm512_maskz_loadu_epi16(mask, start.add(2 * at + 2).cast()),
-                )
-            };
-            bad |= _mm512_mask_cmple_epu16_mask(mask, high, low);
-            let next = _mm512_add_epi16(low, _mm512_set1_epi16(1));
-            joined += _mm512_mask_cmpeq_epu16_mask(mask, high, next).count_ones();
-            at += 32;
+        if pairs > 32 {
+            let mut joined_lanes = _mm512_setzero_si512();
+            while pairs > 32 {
+                // SAFETY: at least 33 values are left at `place`.
+                let (low, high) = unsafe {
+                    (_mm512_loadu_epi16(place.cast()), _mm512_loadu_epi16(place.add(2).cast()))
+                };
+                bad |= _mm512_cmple_epu16_mask(high, low);
+                let follows = _mm512_cmpeq_epu16_mask(high, _mm512_add_epi16(low, one));
+                joined_lanes = _mm512_mask_add_epi16(joined_lanes, follows, joined_lanes, one);
+                place = place.wrapping_add(64);
+                pairs -= 32;
+            }
+            // At most 128 rounds, so that no lane and no pair of lanes overflows.
+            let sums = _mm512_madd_epi16(joined_lanes, one);
+            #[allow(clippy::cast_sign_loss, reason = "a count")]
+            {
+                joined = _mm512_reduce_add_epi32(sums) as u32;
+            }
         }
+        let mask = low32(pairs);
+        // SAFETY: lanes outside of the mask are not read, and those inside it lie within `values`: `pairs` + 1 values
+        // are left at `place`, or none at all.
+        let (low, high) = unsafe {
+            (
+                _mm512_maskz_loadu_epi16(mask, place.cast()),
+                _mm512_maskz_loadu_epi16(mask, place.wrapping_add(2).cast()),
+            )
+        };
+        bad |= _mm512_mask_cmple_epu16_mask(mask, high, low);
+        joined += _mm512_mask_cmpeq_epu16_mask(mask, high, _mm512_add_epi16(low, one)).count_ones();
         #[allow(clippy::cast_possible_truncation, reason = "at most 8192")]
         let count = count as u32;
         (bad == 0).then_some(count - joined)
@@ -416,24 +433,65 @@ mod avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_arrays<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
+    pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
+        if cur.len() + win.len() < 512 {
+            merge_ascending(cur, win, out);
+        } else {
+            merge_from_both_ends(cur, win, out);
+        }
+    }
+
+    /// What is left of `values` behind the first block.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn behind_first(values: &[u8]) -> &[u8] {
+        &values[64.min(values.len())..]
+    }
+
+    /// What is left of `values` in front of the last block.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn before_last(values: &[u8]) -> &[u8] {
+        &values[..values.len() - 64.min(values.len())]
+    }
+
+    /// The last 32 values, in order; where there are fewer, the lower lanes are zero.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn load_last(values: &[u8]) -> __m512i {
+        let mask = !low32(32 - 32.min(values.len() / 2));
+        let place = values.as_ptr().wrapping_add(values.len()).wrapping_sub(64).cast();
+        // SAFETY: lanes outside of the mask are not read, and those inside it lie within `values`.
+        unsafe { _mm512_maskz_loadu_epi16(mask, place) }
+    }
+
+    /// The first value, more than any where there is none.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn first(values: &[u8]) -> u32 {
+        values.first_chunk().map_or(u32::MAX, |value| u32::from(u16::from_le_bytes(*value)))
+    }
+
+    /// The last value, less than any where there is none.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn last(values: &[u8]) -> i32 {
+        values.last_chunk().map_or(-1, |value| i32::from(u16::from_le_bytes(*value)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn merge_ascending<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
         let total = cur.len() + win.len();
-        let rest_of = |values: &[u8]| 64.min(values.len());
-        let head = |values: &[u8]| match values.first_chunk() {
-            Some(value) => u32::from(u16::from_le_bytes(*value)),
-            None => u32::MAX,
-        };
         let mut high = load_values(cur, 0);
-        cur = &cur[rest_of(cur)..];
         let mut block = load_values(win, 0);
-        win = &win[rest_of(win)..];
+        (cur, win) = (behind_first(cur), behind_first(win));
         let mut written = 0;
         loop {
             // The block comes in descending order against what was held back in ascending order.
             let block_down = reverse_values(block);
-            let low = _mm512_min_epu16(high, block_down);
+            store(out, written, sort_values(_mm512_min_epu16(high, block_down)));
             high = sort_values(_mm512_max_epu16(high, block_down));
-            store(out, written, sort_values(low));
             written += 64;
             if written >= total {
                 return;
@@ -444,20 +502,64 @@ mod avx512 {
             }
             // Which side the next block comes from is as good as random: no branch. A block from the side with the
             // smaller next value leaves nothing behind that is smaller than what has been written.
-            let take = head(cur) <= head(win);
+            let take = first(cur) <= first(win);
             let from = select_unpredictable(take, cur, win);
             block = load_values(from, 0);
-            let rest = &from[rest_of(from)..];
+            let rest = behind_first(from);
             cur = select_unpredictable(take, rest, cur);
             win = select_unpredictable(take, win, rest);
         }
     }
 
+    /// As [`merge_ascending`], with the smallest values written from the front and the largest from the back: two
+    /// chains of dependent steps instead of one. Where both meet they may write the same values twice.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize) {
+    fn merge_from_both_ends<'a>(cur: &'a [u8], win: &'a [u8], out: &mut [u8]) {
+        let (mut front, mut back) = (0, cur.len() + win.len());
+        let mut high = load_values(cur, 0);
+        let mut block = load_values(win, 0);
+        let (mut cur_up, mut win_up) = (behind_first(cur), behind_first(win));
+        let mut low = load_last(cur);
+        let mut block_back = load_last(win);
+        let (mut cur_down, mut win_down) = (before_last(cur), before_last(win));
+        loop {
+            let block_down = reverse_values(block);
+            store(out, front, sort_values(_mm512_min_epu16(high, block_down)));
+            high = sort_values(_mm512_max_epu16(high, block_down));
+            front += 64;
+            let block_down = reverse_values(block_back);
+            back -= 64;
+            store(out, back, sort_values(_mm512_max_epu16(low, block_down)));
+            low = sort_values(_mm512_min_epu16(low, block_down));
+            if front >= back {
+                return;
+            }
+            let take = first(cur_up) <= first(win_up);
+            let from = select_unpredictable(take, cur_up, win_up);
+            block = load_values(from, 0);
+            let rest = behind_first(from);
+            cur_up = select_unpredictable(take, rest, cur_up);
+            win_up = select_unpredictable(take, win_up, rest);
+
+            let take = last(cur_down) >= last(win_down);
+            let from = select_unpredictable(take, cur_down, win_down);
+            block_back = load_last(from);
+            let rest = before_last(from);
+            cur_down = select_unpredictable(take, rest, cur_down);
+            win_down = select_unpredictable(take, win_down, rest);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn split_arrays(
+        merged: &[u8],
+        out: &mut [u8],
+        common: &mut [u8],
+    ) -> (usize, usize, usize) {
         let count = merged.len() / 2;
-        let (mut written, mut shared, mut at) = (0, 0, 0);
+        let (mut written, mut shared, mut joined, mut at) = (0, 0, 0, 0);
         while at < count {
             let mask = low32(count - at);
             // Lane 0 of the first block has nothing before it.
@@ -468,13 +570,15 @@ mod avx512 {
             let previous = unsafe { _mm512_maskz_loadu_epi16(before, place.cast()) };
             let again = _mm512_mask_cmpeq_epu16_mask(before, block, previous);
             let once = mask & !again;
+            let plus_one = _mm512_add_epi16(previous, _mm512_set1_epi16(1));
+            joined += _mm512_mask_cmpeq_epu16_mask(before, block, plus_one).count_ones() as usize;
             store(out, 2 * written, _mm512_maskz_compress_epi16(once, block));
             written += once.count_ones() as usize;
             store(common, 2 * shared, _mm512_maskz_compress_epi16(again, block));
             shared += again.count_ones() as usize;
             at += 32;
         }
-        (written, shared)
+        (written, shared, written - joined)
     }
 
     #[inline]
