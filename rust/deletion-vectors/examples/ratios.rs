@@ -38,8 +38,8 @@ fn main() {
             if with_base { "with rows deleted before" } else { "nothing deleted before" }
         );
         println!(
-            "{:34}{:>12}{:>12}{:>12}{:>8}{:>8}",
-            "shape", "roaring ns", "portable ns", "ours ns", "ratio", "goal"
+            "{:34}{:>12}{:>12}{:>12}{:>12}{:>8}{:>8}",
+            "shape", "roaring ns", "portable ns", "avx2 ns", "ours ns", "ratio", "goal"
         );
         let mut logs = Vec::new();
         for shape in shapes::shapes(with_base) {
@@ -49,16 +49,18 @@ fn main() {
             let most =
                 shape.files.iter().map(|f| max_merged_len(f.cur.0.len(), f.win.0.len())).max();
             let mut out = vec![0; most.unwrap_or(0)];
-            let mut ours = |new: fn() -> Merger| {
+            let mut ours = |new: fn() -> Option<Merger>| {
                 best(budget, || {
-                    let mut merger = new();
+                    let Some(mut merger) = new() else { return };
                     for file in &shape.files {
                         let verdict = merger.merge(&file.input(), &mut out).unwrap();
                         assert_eq!(verdict.is_positive(), !shape.conflict, "{verdict:?}");
                     }
                 })
             };
-            let (fast, portable) = (ours(Merger::new), ours(Merger::portable));
+            let fast = ours(|| Some(Merger::new()));
+            let portable = ours(|| Merger::with_level("portable"));
+            let avx2 = ours(|| Merger::with_level("avx2"));
             let mut written = Vec::new();
             let peer = best(budget, || {
                 for file in &shape.files {
@@ -68,10 +70,11 @@ fn main() {
             let per = shape.files.len() as f64;
             logs.push((peer / fast).ln());
             println!(
-                "{:34}{:>12.0}{:>12.0}{:>12.0}{:>8.1}{:>8.1}",
+                "{:34}{:>12.0}{:>12.0}{:>12.0}{:>12.0}{:>8.1}{:>8.1}",
                 shape.name,
                 peer / per,
                 portable / per,
+                avx2 / per,
                 fast / per,
                 peer / fast,
                 shape.goal_over_port

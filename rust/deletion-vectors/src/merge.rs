@@ -156,17 +156,19 @@ impl Merger {
         Self::default()
     }
 
-    /// As [`Self::new`], without the instructions that not every machine has. For tests and benches.
+    /// A merger that uses one of the instruction sets named by [`Self::all_levels`], if this machine has it. For tests
+    /// and benches.
     #[doc(hidden)]
-    pub fn portable() -> Self {
-        Merger { level: Level::Portable, scratch: Scratch::default() }
+    pub fn with_level(name: &str) -> Option<Self> {
+        let (_, level) = Level::all().find(|(known, _)| *known == name)?;
+        Some(Merger { level, scratch: Scratch::default() })
     }
 
     /// One merger for each instruction set that this machine has. For tests and benches.
     #[doc(hidden)]
     pub fn all_levels() -> Vec<(&'static str, Self)> {
         let of = |(name, level)| (name, Merger { level, scratch: Scratch::default() });
-        Level::all().into_iter().map(of).collect()
+        Level::all().map(of).collect()
     }
 
     /// Answers for one file, writing the union to the start of `out` if there is one.

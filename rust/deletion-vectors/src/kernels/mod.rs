@@ -236,13 +236,14 @@ impl Default for Level {
 
 impl Level {
     /// All that this machine has, with their names.
-    pub(crate) fn all() -> Vec<(&'static str, Level)> {
-        let mut levels = vec![("portable", Level::Portable)];
+    pub(crate) fn all() -> impl Iterator<Item = (&'static str, Level)> {
         #[cfg(target_arch = "x86_64")]
-        {
-            levels.extend(x86::Avx2::detect().map(|token| ("avx2", Level::Avx2(token))));
-            levels.extend(x86::Avx512::detect().map(|token| ("avx512", Level::Avx512(token))));
-        }
-        levels
+        let faster = [
+            x86::Avx2::detect().map(|token| ("avx2", Level::Avx2(token))),
+            x86::Avx512::detect().map(|token| ("avx512", Level::Avx512(token))),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let faster = [];
+        std::iter::once(("portable", Level::Portable)).chain(faster.into_iter().flatten())
     }
 }

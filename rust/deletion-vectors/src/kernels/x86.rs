@@ -171,6 +171,9 @@ macro_rules! compile_portable {
 }
 
 mod avx2 {
+    use std::arch::x86_64::*;
+    use std::hint::select_unpredictable;
+
     use super::*;
 
     compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
@@ -181,12 +184,96 @@ mod avx2 {
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
-        merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]);
         split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize, usize);
         merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
         merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<(u32, u32)>;
         arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
+    }
+
+    /// The first 16 values, or as many as there are; other lanes have all bits set.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn load_values(values: &[u8]) -> __m256i {
+        if let Some(block) = values.first_chunk::<32>() {
+            // SAFETY: `block` is 32 bytes.
+            return unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
+        }
+        let mut block = [0xff; 32];
+        block[..values.len()].copy_from_slice(values);
+        // SAFETY: `block` is 32 bytes.
+        unsafe { _mm256_loadu_si256(block.as_ptr().cast()) }
+    }
+
+    /// Stores the whole block at byte `at` if it fits into `out`.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn store(out: &mut [u8], at: usize, block: __m256i) {
+        let room = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<32>());
+        debug_assert!(room.is_some());
+        if let Some(room) = room {
+            // SAFETY: `room` is 32 bytes that may be written.
+            unsafe { _mm256_storeu_si256(room.as_mut_ptr().cast(), block) }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn reverse_values(v: __m256i) -> __m256i {
+        let within_half = _mm256_broadcastsi128_si256(_mm_set_epi8(
+            1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14,
+        ));
+        let v = _mm256_shuffle_epi8(v, within_half);
+        _mm256_permute2x128_si256::<1>(v, v)
+    }
+
+    /// Sorts 16 values of which the first part ascends and the second descends. Each step leaves the smaller of two
+    /// lanes in the lower one.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn sort_values(v: __m256i) -> __m256i {
+        let t = _mm256_permute2x128_si256::<1>(v, v);
+        let v = _mm256_blend_epi32::<0xf0>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+        let t = _mm256_shuffle_epi32::<0b01_00_11_10>(v);
+        let v = _mm256_blend_epi32::<0xcc>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+        let t = _mm256_shuffle_epi32::<0b10_11_00_01>(v);
+        let v = _mm256_blend_epi32::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+        let t = _mm256_or_si256(_mm256_slli_epi32::<16>(v), _mm256_srli_epi32::<16>(v));
+        _mm256_blend_epi16::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t))
+    }
+
+    /// Blocks of 16 values merged by a bitonic network; see the version of [`super::avx512`] for how and why.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn merge_arrays<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
+        let total = cur.len() + win.len();
+        let behind_first = |values: &'a [u8]| &values[32.min(values.len())..];
+        let first = |values: &[u8]| {
+            values.first_chunk().map_or(u32::MAX, |value| u32::from(u16::from_le_bytes(*value)))
+        };
+        let mut high = load_values(cur);
+        let mut block = load_values(win);
+        (cur, win) = (behind_first(cur), behind_first(win));
+        let mut written = 0;
+        loop {
+            let block_down = reverse_values(block);
+            store(out, written, sort_values(_mm256_min_epu16(high, block_down)));
+            high = sort_values(_mm256_max_epu16(high, block_down));
+            written += 32;
+            if written >= total {
+                return;
+            }
+            if cur.is_empty() && win.is_empty() {
+                store(out, written, high);
+                return;
+            }
+            let take = first(cur) <= first(win);
+            let from = select_unpredictable(take, cur, win);
+            block = load_values(from);
+            let rest = behind_first(from);
+            cur = select_unpredictable(take, rest, cur);
+            win = select_unpredictable(take, win, rest);
+        }
     }
 
     #[inline]
@@ -210,7 +297,6 @@ mod avx512 {
     use super::*;
 
     compile_portable! { "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt";
-        check_runs(runs: &[u8]) -> Option<RunFacts>;
         popcount(bits: &Bits) -> u32;
         merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
         covers(base: &Bits, win: &Bits) -> bool;
@@ -335,6 +421,45 @@ mod avx512 {
     fn reverse_keys(v: __m512i) -> __m512i {
         let order = _mm512_set_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         _mm512_permutexvar_epi32(order, v)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn check_runs(runs: &[u8]) -> Option<RunFacts> {
+        let count = runs.len() / 4;
+        let low_half = _mm512_set1_epi32(0xffff);
+        let one = _mm512_set1_epi32(1);
+        let mut lengths = _mm512_setzero_si512();
+        let (mut bad, mut joined, mut at) = (0, 0, 0);
+        while at < count {
+            // The last run has none behind it.
+            let (mask, behind) = (low16(count - at), low16(count - at - 1));
+            let place = runs.as_ptr().wrapping_add(4 * at);
+            // SAFETY: lanes outside of the masks are not read, and those inside them lie within `runs`.
+            let (run, next) = unsafe {
+                (
+                    _mm512_maskz_loadu_epi32(mask, place.cast()),
+                    _mm512_maskz_loadu_epi32(behind, place.wrapping_add(4).cast()),
+                )
+            };
+            let more = _mm512_srli_epi32::<16>(run);
+            let end = _mm512_add_epi32(_mm512_and_si512(run, low_half), more);
+            let next_start = _mm512_and_si512(next, low_half);
+            bad |= _mm512_cmpgt_epu32_mask(end, low_half);
+            bad |= _mm512_mask_cmple_epu32_mask(behind, next_start, end);
+            let touching =
+                _mm512_mask_cmpeq_epu32_mask(behind, next_start, _mm512_add_epi32(end, one));
+            joined += touching.count_ones();
+            lengths = _mm512_add_epi32(lengths, more);
+            at += 16;
+        }
+        #[allow(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation,
+            reason = "at most 65535 runs"
+        )]
+        let card = (_mm512_reduce_add_epi32(lengths) as u32).wrapping_add(count as u32);
+        (bad == 0).then_some(RunFacts { card, joined })
     }
 
     #[inline]
