@@ -189,7 +189,8 @@ private[rlc] class RowLevelTransaction(
         winners,
         known = path => memory.live(path).orElse(removedEntries.get(path))
           .orElse(readEntries.get(path)),
-        bornBefore = memory.born)
+        bornBefore = memory.born,
+        canonical = deltaLog.getCanonicalPathFunction(runsOnExecutors = false))
     }
 
     private lazy val ownRemoves: Map[String, RemoveFile] =

@@ -15,6 +15,7 @@
 package org.apache.spark.sql.delta.rlc
 
 import scala.collection.mutable
+import scala.util.control.NonFatal
 
 import org.apache.spark.sql.delta.WinningCommitSummary
 import org.apache.spark.sql.delta.actions.{Action, AddFile, DeletionVectorDescriptor, RemoveFile}
@@ -72,11 +73,14 @@ private[rlc] object WinnerChains {
    * @param known the entry that the loser knows to be live before the winners: the one it removed
    *              or read, or the one an earlier pass ended with
    * @param bornBefore files that winners of earlier passes added
+   * @param canonical a path as Delta's replay spells it. Every path the loser knows is spelled so;
+   *                  a winner's that is not could be one of them under another name
    */
   def follow(
       winners: Seq[WinningCommitSummary],
       known: String => Option[KnownEntry],
-      bornBefore: String => Boolean): Map[String, WinnerChain] = {
+      bornBefore: String => Boolean,
+      canonical: String => String): Map[String, WinnerChain] = {
     val chains = mutable.LinkedHashMap.empty[String, WinnerChain]
     winners.foreach { winner =>
       byPath(winner.actions).foreach { case (path, FileEntries(added, removed)) =>
@@ -93,6 +97,10 @@ private[rlc] object WinnerChains {
         val born = before.exists(_.born) || bornBefore(path) ||
           (before.isEmpty && liveBefore.isEmpty && removed.isEmpty)
         val step = (added, removed) match {
+          case _ if !isSpelled(path, canonical) =>
+            Some(s"version $version spells the path in a way of its own")
+          case (Seq(add), Seq(remove)) if !sameFile(add, remove) =>
+            Some(s"version $version adds the file again with another size or partition")
           case (Seq(add), Seq(remove)) if hasRows(add.deletionVector) =>
             val unlinked = liveBefore.filter(_.id != idOf(remove.deletionVector)).map { live =>
               s"version $version removes the entry with DV ${show(remove.deletionVector)}, the " +
@@ -133,6 +141,14 @@ private[rlc] object WinnerChains {
     }
     entries
   }
+
+  private def isSpelled(path: String, canonical: String => String): Boolean =
+    try canonical(path) == path
+    catch { case NonFatal(_) => false } // not a URI
+
+  private def sameFile(add: AddFile, remove: RemoveFile): Boolean =
+    remove.size.forall(_ == add.size) &&
+      (remove.partitionValues == null || remove.partitionValues == add.partitionValues)
 
   private def idOf(dv: DeletionVectorDescriptor): Option[String] = Option(dv).map(_.uniqueId)
 
