@@ -94,12 +94,12 @@ object HistoriesMain {
         var ran = 0
         val failed = campaign.run(o.seed, o.count, stopAfter = 1, progress = done => {
           ran = done
-          if (done % 100 == 0) say(s"  ${mutant.name}: $done histories")
+          if (done % 20 == 0) say(s"  ${mutant.name}: $done histories")
         })
         failed.headOption match {
           case Some((seed, report)) =>
             say(s"${mutant.name} (${mutant.what}): found after $ran histories, seed $seed")
-            say(FailureText(campaign.shrink(report), None))
+            say(FailureText(campaign.shrink(report, tries = 15), None))
           case None => say(s"${mutant.name} (${mutant.what}): NOT found in $ran histories")
         }
         mutant.name -> failed.headOption.map(_ => ran)

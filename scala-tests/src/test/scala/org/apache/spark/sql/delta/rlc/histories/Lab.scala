@@ -71,6 +71,9 @@ object Lab {
     Seq(
       "spark.sql.shuffle.partitions" -> "1",
       "spark.sql.leafNodeDefaultParallelism" -> "1",
+      "spark.sql.lightweightPlanChangeValidation" -> "false",
+      "spark.sql.ui.explainMode" -> "simple",
+      "spark.sql.maxPlanStringLength" -> "100",
       "spark.databricks.delta.snapshotPartitions" -> "1").foreach { case (k, v) => s.conf.set(k, v) }
   }
 
