@@ -19,7 +19,6 @@ import java.util.UUID
 import java.util.zip.CRC32
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations}
 import org.apache.spark.sql.delta.actions.{Action, AddFile, DeletionVectorDescriptor}
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
@@ -59,7 +58,7 @@ object RawCommits {
         Seq(added, removed)
       }
     }
-    txn.commit(actions, DeltaOperations.Delete(Seq(Literal(true))))
+    txn.commit(actions, DeltaOperations.ManualUpdate)
   }
 
   /** Statistics that say their bounds are wide; the null counts of these tables are zero. */

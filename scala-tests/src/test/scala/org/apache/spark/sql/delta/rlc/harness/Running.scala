@@ -38,7 +38,7 @@ final case class Outcome(versions: Seq[Long], result: Try[Array[Row]]) {
  * The phase locks of a statement's first transaction. All phases are open but the commit; what the
  * thread does after the first transaction, or inside its post-commit hooks, is not held.
  */
-private[harness] class GateObserver(name: String)
+private[rlc] class GateObserver(name: String)
   extends PhaseLockingTransactionExecutionObserver(OptimisticTransactionPhases.forName(name)) {
 
   /** Counted down when the commit is reached or the transaction gave up. */
@@ -87,7 +87,7 @@ private[harness] class GateObserver(name: String)
  * A statement on a thread of its own, stopped where its commit would begin: its reads are done, its
  * files and deletion vectors are written, its read version is fixed.
  */
-final class Running private[harness] (
+final class Running private[rlc] (
     table: TestTable,
     val statement: Statement,
     session: SparkSession) {
@@ -120,12 +120,12 @@ final class Running private[harness] (
         statement.run(session, table.name)
       }
     }
-    observer.stopped.countDown()
     finished.countDown()
+    observer.stopped.countDown()
   }, s"rlc-$statement")
   thread.setDaemon(true)
 
-  private[harness] def start(): this.type = {
+  private[rlc] def start(): this.type = {
     thread.start()
     await(observer.stopped, "reach its commit")
     this

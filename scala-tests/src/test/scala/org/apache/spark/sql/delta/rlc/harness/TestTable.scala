@@ -28,10 +28,16 @@ import org.apache.spark.sql.delta.DeltaLog
  * A fresh table of a spec, the statements that were run on it in the order they committed, and what
  * must hold of it.
  */
-final class TestTable(val spec: TableSpec, val session: SparkSession = RlcSession.on) {
+final class TestTable(
+    val spec: TableSpec,
+    val session: SparkSession = RlcSession.on,
+    at: Option[(Path, String)] = None) {
 
-  val dir: Path = TableSpec.materialize(spec)
-  val name: String = s"delta.`$dir`"
+  /** Where it is, and what SQL calls it: a copy of the spec's table unless `at` says another one. */
+  val (dir: Path, name: String) = at.getOrElse {
+    val copy = TableSpec.materialize(spec)
+    (copy, s"delta.`$copy`")
+  }
 
   /** The last version before any statement of the test. */
   val initialVersion: Long = version
@@ -153,6 +159,6 @@ object TestTable {
   private[harness] def changes(on: SparkSession, name: String, v: Long): Seq[String] =
     on.read.format("delta").option("readChangeFeed", "true")
       .option("startingVersion", v).option("endingVersion", v)
-      .load(Statement.pathOf(name)).drop("_commit_timestamp").collect()
+      .table(name).drop("_commit_timestamp").collect()
       .map(_.toString).sorted.toSeq
 }
