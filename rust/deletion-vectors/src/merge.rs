@@ -225,7 +225,7 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, 113 KiB for values and runs.
+/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, up to 113 KiB for values and runs.
 #[derive(Debug, Default)]
 struct Scratch {
     bits: Option<Box<BitBuffers>>,
@@ -303,11 +303,15 @@ impl Scratch {
         self.bits.get_or_insert_with(BitBuffers::allocate)
     }
 
+    /// Lists for containers of `bytes` bytes together. The memory grows with what is asked for: filling it with zeros
+    /// is no small part of a small merge.
     #[inline]
-    fn lists(&mut self) -> Lists<'_> {
-        let memory = self
-            .lists
-            .get_or_insert_with(|| vec![0; Lists::memory_for(2 * BITSET_BYTES)].into_boxed_slice());
+    fn lists(&mut self, bytes: usize) -> Lists<'_> {
+        let needed = Lists::memory_for(bytes.next_power_of_two());
+        let memory = self.lists.get_or_insert_default();
+        if memory.len() < needed {
+            *memory = vec![0; needed].into_boxed_slice();
+        }
         Lists::new(memory)
     }
 }
@@ -626,7 +630,7 @@ fn unite_large<K: Kernels>(
             let mut memory = [0; Lists::memory_for(FEW_BYTES)];
             return unite_arrays(kernels, Lists::new(&mut memory), writer, key, inputs, card);
         }
-        return unite_arrays(kernels, scratch.lists(), writer, key, inputs, card);
+        return unite_arrays(kernels, scratch.lists(total), writer, key, inputs, card);
     }
     let runs = stored_runs(cur) + stored_runs(win);
     if !all_arrays
@@ -637,7 +641,7 @@ fn unite_large<K: Kernels>(
             let mut memory = [0; Lists::memory_for(FEW_BYTES)];
             unite_runs(kernels, Lists::new(&mut memory), writer, key, inputs, card)?
         } else {
-            unite_runs(kernels, scratch.lists(), writer, key, inputs, card)?
+            unite_runs(kernels, scratch.lists(4 * runs), writer, key, inputs, card)?
         };
         if let Some(done) = done {
             return Ok(done);

@@ -5,7 +5,7 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::{Map, RunFacts, SMALL, SMALL_RUNS};
+use super::{MAP_VALUES, Map, RunFacts, SMALL, SMALL_RUNS};
 use crate::format::{Bits, USEFUL_RUNS_MAX};
 
 /// See [`super::Kernels::check_array`].
@@ -369,6 +369,17 @@ pub(crate) fn set_values(values: &[u8], bits: &mut Bits) {
     for value in rest.as_chunks::<2>().0 {
         set(u16::from_le_bytes(*value));
     }
+}
+
+/// Sets the byte of every value that lies in a part of the container; gives the values behind it.
+#[inline(always)]
+pub(crate) fn fill_map<'a>(values: &'a [[u8; 2]], part: usize, map: &mut Map) -> &'a [[u8; 2]] {
+    let index = |value: &[u8; 2]| usize::from(u16::from_le_bytes(*value));
+    let (here, later) = values.split_at(values.partition_point(|v| index(v) / MAP_VALUES <= part));
+    for value in here {
+        map[index(value) % MAP_VALUES] = 0xff;
+    }
+    later
 }
 
 /// Sets the bits of every run; runs must not pass 65535.

@@ -5,7 +5,7 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
-use super::{Kernels, MAP_VALUES, Map, RunFacts, SMALL, SMALL_RUNS, portable};
+use super::{Kernels, MAP_VALUES, Map, RunFacts, SLACK, SMALL, SMALL_RUNS, portable};
 use crate::format::Bits;
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
@@ -188,7 +188,6 @@ mod avx2 {
         merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
         merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<(u32, u32)>;
-        arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
     }
 
     /// The first 16 values, or as many as there are; other lanes have all bits set.
@@ -274,6 +273,32 @@ mod avx2 {
             cur = select_unpredictable(take, rest, cur);
             win = select_unpredictable(take, win, rest);
         }
+    }
+
+    /// See the version of [`super::avx512`] for how and why.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
+        let (mut cur, mut win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+        let mut count = 0;
+        for (part, out) in out.as_chunks_mut::<{ MAP_VALUES / 8 }>().0.iter_mut().enumerate() {
+            for values in [&mut cur, &mut win] {
+                *values = portable::fill_map(values, part, map);
+            }
+            for (bytes, word) in
+                map.as_chunks_mut::<32>().0.iter_mut().zip(out.as_chunks_mut::<4>().0)
+            {
+                // SAFETY: `bytes` is 32 bytes.
+                let bits = unsafe {
+                    let block = _mm256_loadu_si256(bytes.as_ptr().cast());
+                    _mm256_storeu_si256(bytes.as_mut_ptr().cast(), _mm256_setzero_si256());
+                    _mm256_movemask_epi8(block)
+                };
+                count += bits.count_ones();
+                *word = bits.to_le_bytes();
+            }
+        }
+        count
     }
 
     #[inline]
@@ -801,13 +826,7 @@ mod avx512 {
         let mut count = 0;
         for (part, out) in out.as_chunks_mut::<{ MAP_VALUES / 8 }>().0.iter_mut().enumerate() {
             for values in [&mut cur, &mut win] {
-                let split = values
-                    .partition_point(|v| usize::from(u16::from_le_bytes(*v)) / MAP_VALUES <= part);
-                let (here, later) = values.split_at(split);
-                for value in here {
-                    map[usize::from(u16::from_le_bytes(*value)) % MAP_VALUES] = 0xff;
-                }
-                *values = later;
+                *values = portable::fill_map(values, part, map);
             }
             for (bytes, word) in
                 map.as_chunks_mut::<64>().0.iter_mut().zip(out.as_chunks_mut::<8>().0)
@@ -834,6 +853,11 @@ mod avx512 {
         common: &mut [u8],
     ) -> Option<(usize, usize)> {
         let count = merged.len() / 4;
+        // Nothing can be told without enough memory; no caller gives less.
+        if out.len().min(ends.len()) < merged.len() + SLACK {
+            debug_assert!(false, "out and ends are too short");
+            return None;
+        }
         let one = _mm512_set1_epi32(1);
         let low_half = _mm512_set1_epi32(0xffff);
         let end_of = |key: __m512i| {
@@ -887,8 +911,8 @@ mod avx512 {
             let mask = low16(started - at);
             let (place, end_place) =
                 (out.as_ptr().wrapping_add(4 * at), ends.as_ptr().wrapping_add(4 * at));
-            // SAFETY: lanes outside of the mask are not read; inside it lie numbers that were stored above, for
-            // which `store` has checked that they are within the slices.
+            // SAFETY: lanes outside of the mask are not read, and those inside it lie within the slices: `started` is at
+            // most `count`, and both are longer than `merged`.
             let (start, end) = unsafe {
                 (
                     _mm512_maskz_loadu_epi32(mask, place.cast()),
