@@ -14,7 +14,8 @@ fuzz_target!(|bytes: &[u8]| {
     // Each step of the program adds an arithmetic sequence to some of the sets.
     for step in program.as_chunks::<6>().0.iter().take(64) {
         let [sets, key, start_low, start_high, count, more] = *step;
-        let first = u64::from(key % 8) << 16 | u64::from(u16::from_le_bytes([start_low, start_high]));
+        let first =
+            u64::from(key % 8) << 16 | u64::from(u16::from_le_bytes([start_low, start_high]));
         let first = if key & 8 != 0 { first + (3 << 32) } else { first };
         let gap = u64::from(more % 8).max(1);
         let count = (u64::from(count) + 1) << (more >> 4 & 3) * 2;
@@ -32,11 +33,13 @@ fuzz_target!(|bytes: &[u8]| {
     if options & 2 == 2 {
         base = own;
     }
-    let form = |n: u8| [Form::Portable, Form::PortableWithEmptyBuckets, Form::Native][n as usize % 3];
+    let form =
+        |n: u8| [Form::Portable, Form::PortableWithEmptyBuckets, Form::Native][n as usize % 3];
     let kind = |turn: u64| {
         move |key: u64| {
             let all = [Kind::Array, Kind::Bitset, Kind::Runs, Kind::TouchingRuns];
-            let which = (key.wrapping_mul(u64::from(*salt) | 1) + turn + u64::from(*kinds)) >> (turn % 3);
+            let which =
+                (key.wrapping_mul(u64::from(*salt) | 1) + turn + u64::from(*kinds)) >> (turn % 3);
             all[which as usize % 4]
         }
     };

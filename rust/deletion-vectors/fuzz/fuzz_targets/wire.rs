@@ -28,7 +28,8 @@ fuzz_target!(|bytes: &[u8]| {
     for index in 0..request.files().min(4) {
         let _ = overlap_count(bytes, index);
         let Ok(file) = request.file(index) else { continue };
-        let len = |bitmap: Option<deletion_vectors::Bitmap<'_>>| bitmap.map_or(0, |b| b.bytes.len());
+        let len =
+            |bitmap: Option<deletion_vectors::Bitmap<'_>>| bitmap.map_or(0, |b| b.bytes.len());
         let mut first: Option<(Verdict, Vec<u8>)> = None;
         for (level, mut merger) in Merger::all_levels() {
             let mut out = vec![0; max_merged_len(len(file.current), len(file.winner))];
