@@ -1,8 +1,8 @@
 //! The JNI surface of delta-rlc: the native methods of `io.github.deltarlc.jni.NativeBridge`, and nothing else.
 //!
 //! Each method converts its arguments, calls the `deletion-vectors` crate and converts the answer. Errors and panics
-//! become `io.github.deltarlc.jni.NativeException`; see [`throw`]. Bytes cross in direct buffers, so that nothing is
-//! copied and the garbage collector is never held up; see [`buffers`].
+//! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Bytes cross in direct buffers, so that nothing is
+//! copied and the garbage collector is never held up; see the module `buffers`.
 
 mod buffers;
 mod throw;
