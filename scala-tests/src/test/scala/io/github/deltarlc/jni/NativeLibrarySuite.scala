@@ -202,6 +202,17 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
       "cannot copy ", s"to a new directory below $readOnly", NativeLibrary.TMPDIR_PROPERTY)
   }
 
+  test("each class loader gets a copy of its own, as with --jars in several sessions of one JVM") {
+    val urls = System.getProperty("java.class.path").split(File.pathSeparator).map(new File(_).toURI.toURL)
+    val described = Seq.fill(2) {
+      val loader = new java.net.URLClassLoader(urls, ClassLoader.getPlatformClassLoader)
+      val library = Class.forName("io.github.deltarlc.jni.NativeLibrary", true, loader)
+      assert(library ne classOf[NativeLibrary])
+      library.getMethod("describe").invoke(null).asInstanceOf[String]
+    }
+    described.foreach(contains(_, " loaded from "))
+  }
+
   test("the copy is for its owner only") {
     // Seen through the resource: the copy is made while it is being read.
     var seen = Seq.empty[String]
