@@ -20,6 +20,8 @@ import java.util.concurrent.atomic.AtomicInteger
 
 import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
 import org.apache.hadoop.fs.{Path => HPath}
+import org.apache.logging.log4j.Level
+import org.apache.logging.log4j.core.config.Configurator
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations}
@@ -54,7 +56,15 @@ object Lab {
   private val listener: ResolutionListener = r => Driver.resolved(Pass(
     r.pass, r.rebased, r.merged.size, r.removed.size, r.untouched.size, r.refusals.map(_.rule)))
 
-  private lazy val listening: Unit = RowLevelConcurrency.addListener(listener)
+  private lazy val listening: Unit = {
+    RowLevelConcurrency.addListener(listener)
+    // Every conflict of a MERGE is an error to its command, with a stack trace; here it is routine.
+    RlcSession.on
+    Seq("org.apache.spark.sql.delta.commands.MergeIntoCommand",
+      "org.apache.spark.sql.util.CaseInsensitiveStringMap").foreach { name =>
+      Configurator.setLevel(name, Level.OFF)
+    }
+  }
 
   /** From now on a loser stops after each pass of conflict resolution. */
   private def listen(): Unit = listening
