@@ -50,14 +50,6 @@ class FaultyFileSystem extends LocalFileSystem {
     }, null)
   }
 
-  override def rename(src: Path, dst: Path): Boolean = {
-    val done = super.rename(src, dst)
-    if (take(LoseRename, dst)) {
-      throw new java.nio.file.FileAlreadyExistsException(dst.toString)
-    }
-    done
-  }
-
   private def meet(op: Operation, f: Path): Unit =
     if (matches(op, f)) throw new IOException(s"no $op of $f today")
 }
@@ -68,8 +60,6 @@ object FaultyFileSystem {
   case object Create extends Operation
   /** The data never arrives although every write seemed to work. */
   case object Close extends Operation
-  /** The rename is done, its answer is lost; once. */
-  case object LoseRename extends Operation
 
   private val faults = new CopyOnWriteArrayList[(Operation, Path => Boolean)]
   private val opened = new AtomicInteger
@@ -79,12 +69,6 @@ object FaultyFileSystem {
 
   private def matches(op: Operation, f: Path): Boolean =
     faults.asScala.exists { case (o, p) => o == op && p(f) }
-  private def take(op: Operation, f: Path): Boolean = {
-    val found = faults.asScala.find { case (o, p) => o == op && p(f) }
-    found.foreach(fault => faults.remove(fault))
-    found.nonEmpty
-  }
-
   /** Runs `body` with a fault in place. */
   def withFault[T](op: Operation, where: Path => Boolean)(body: => T): T = {
     val fault = (op, where)

@@ -61,9 +61,9 @@ final class LocalReader(table: Path, replay: LogReplay) {
           else Option(file.json.get("partitionValues").get(c.physical)).filterNot(_.isNull)
             .map(_.asText()).orNull
         }
-        val ids = if (!rowIds) Nil else Seq(
+        val ids = if (!rowIds || !file.json.has("baseRowId")) Nil else Seq(
           value(g, materialized("RowId"))
-            .getOrElse((file.json.path("baseRowId").asLong(Long.MinValue) + i).toString),
+            .getOrElse((file.json.path("baseRowId").asLong() + i).toString),
           value(g, materialized("RowCommitVersion"))
             .getOrElse(file.json.path("defaultRowCommitVersion").asText()))
         (values ++ ids).mkString("[", ",", "]")

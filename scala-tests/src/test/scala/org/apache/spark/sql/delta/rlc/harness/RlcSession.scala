@@ -18,8 +18,8 @@ import java.nio.file.{Files, Path => JPath}
 import org.apache.spark.sql.SparkSession
 
 /**
- * The one Spark session of all suites: local, small, without code generation, since these tables
- * have a dozen rows and compiling a plan costs more than running it.
+ * The one Spark session of all suites: local, small, without whole-stage code generation, since
+ * these tables have a dozen rows and compiling a plan costs more than running it.
  */
 object RlcSession {
 
@@ -39,13 +39,17 @@ object RlcSession {
   private val options: Map[String, String] = Map(
     "spark.sql.extensions" -> extensions,
     "spark.sql.catalog.spark_catalog" -> "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.delta.logStore.file.impl" -> classOf[LossyLogStore].getName,
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.default.parallelism" -> "2",
     "spark.sql.adaptive.enabled" -> "false",
     "spark.sql.codegen.wholeStage" -> "false",
-    "spark.sql.codegen.factoryMode" -> "NO_CODEGEN",
-    "spark.databricks.delta.snapshotPartitions" -> "2",
+    "spark.sql.ui.explainMode" -> "simple",
+    "spark.sql.maxPlanStringLength" -> "1000",
+    "spark.broadcast.compress" -> "false",
+    "spark.shuffle.compress" -> "false",
+    "spark.databricks.delta.snapshotPartitions" -> "1",
     "spark.databricks.delta.commitValidation.consistentDataChange.mode" -> "fatal",
     "spark.databricks.delta.retentionDurationCheck.enabled" -> "false",
     // A winner of a second pass commits while the loser is inside its own commit, which on a local

@@ -46,6 +46,7 @@ private[rlc] class GateObserver(name: String)
   private val started = new AtomicInteger
   private val depth = new AtomicInteger
   private val opened = new AtomicBoolean
+  @volatile private var over = false
 
   Seq(phases.analysisPhase, phases.initialPhase, phases.preparePhase, phases.backfillPhase,
     phases.postCommitPhase).foreach(_.entryBarrier.unblock())
@@ -55,7 +56,7 @@ private[rlc] class GateObserver(name: String)
     if (opened.compareAndSet(false, true)) phases.commitPhase.entryBarrier.unblock()
 
   /** Whether the caller is the first transaction and not, say, an auto compaction inside it. */
-  private def outermost: Boolean = depth.get() == 1 && !phases.postCommitPhase.hasLeft
+  private def outermost: Boolean = depth.get() == 1 && !over
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     depth.incrementAndGet()
@@ -70,11 +71,15 @@ private[rlc] class GateObserver(name: String)
   override def beginBackfill(): Unit = if (outermost) super.beginBackfill()
   override def beginPostCommit(): Unit = if (outermost) super.beginPostCommit()
   override def transactionCommitted(): Unit = {
-    if (outermost) super.transactionCommitted()
+    if (outermost) {
+      over = true
+      super.transactionCommitted()
+    }
     depth.decrementAndGet()
   }
   override def transactionAborted(): Unit = {
     if (outermost) {
+      over = true
       stopped.countDown()
       open()
       super.transactionAborted()
@@ -172,7 +177,7 @@ final class Running private[rlc] (
 
 object Running {
   /** Far above what any statement takes: only a deadlock gets here. */
-  private val timeoutSeconds = 180L
+  private val timeoutSeconds = 600L
   private val counter = new AtomicInteger
 
   /** Runs `f` to its end on a new thread that knows nothing but the session. */

@@ -1,0 +1,59 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+package org.apache.spark.sql.delta.rlc.harness
+
+import java.nio.file.FileAlreadyExistsException
+import java.util.{Iterator => JIterator}
+import java.util.concurrent.atomic.AtomicReference
+
+import io.delta.storage.LocalLogStore
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+/**
+ * The log store of the local file system, which can lose the answer to one commit: the file is
+ * written, and the writer is told that somebody else's is there.
+ */
+class LossyLogStore(conf: Configuration) extends LocalLogStore(conf) {
+  override def write(
+      path: Path,
+      actions: JIterator[String],
+      overwrite: java.lang.Boolean,
+      hadoopConf: Configuration): Unit = {
+    super.write(path, actions, overwrite, hadoopConf)
+    if (LossyLogStore.take(path.getName)) {
+      throw new FileAlreadyExistsException(path.toString)
+    }
+  }
+}
+
+object LossyLogStore {
+  private val armed = new AtomicReference[Option[String]](None)
+
+  private def take(name: String): Boolean = {
+    val wanted = armed.get()
+    wanted.contains(name) && armed.compareAndSet(wanted, None)
+  }
+
+  /** Runs `body` with the answer to the commit of `version` lost, once; fails when none was. */
+  def losing[T](version: Long)(body: => T): T = {
+    val name = f"$version%020d.json"
+    armed.set(Some(name))
+    try {
+      val result = body
+      if (armed.get().nonEmpty) throw new AssertionError(s"nobody wrote $name")
+      result
+    } finally armed.set(None)
+  }
+}
