@@ -24,7 +24,7 @@ import org.apache.spark.sql.delta.rlc.storage.SyntheticTable
 /**
  * One resolution of very many files, and one after very many winners: time for each of them, and
  * the memory that the deletion vectors take. Run with a small heap (512 MB in the build), so that
- * memory that grows without bound ends it.
+ * memory that grows without bound ends it. With the argument `check` the largest of each kind alone.
  */
 object ScaleBench {
 
@@ -36,10 +36,15 @@ object ScaleBench {
       report.add(files, winners, pass.micros / 1000.0, pass.micros.toDouble / files,
         pass.micros.toDouble / winners, pass.bytesRead + pass.bytesWritten)
     }
-    resolve(files = 100, winners = 10) // warms up
-    Seq(100, 1000, 10000).foreach(measure(_, winners = 1))
-    Seq(10, 50, 200).foreach(measure(files = 10, _))
-    report.save()
+    if (args.contains("check")) {
+      measure(files = 10000, winners = 1)
+      measure(files = 10, winners = 200)
+    } else {
+      resolve(files = 100, winners = 10) // warms up
+      Seq(100, 1000, 10000).foreach(measure(_, winners = 1))
+      Seq(10, 50, 200).foreach(measure(files = 10, _))
+      report.save()
+    }
     RlcSession.on.stop()
   }
 

@@ -1,0 +1,87 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+package org.apache.spark.sql.delta.rlc.storage
+
+import java.lang.management.ManagementFactory
+import java.nio.file.{Files, Paths}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.logging.log4j.{Level, LogManager}
+import org.apache.logging.log4j.core.{Appender, LogEvent, Logger}
+import org.apache.logging.log4j.core.appender.AbstractAppender
+import org.apache.logging.log4j.core.config.Property
+import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
+import org.apache.spark.sql.delta.rlc.DeletionVectorReader
+import org.apache.spark.sql.delta.rlc.bench.ScaleBench
+import org.apache.spark.sql.delta.rlc.harness.RlcSession
+
+/** Very many files, very many winners, and a store that takes its time. */
+class ScaleSuite extends AnyFunSuite {
+
+  test("10,000 shared files in one pass, and 200 winners, in a heap of 512 MB") {
+    val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
+    val options = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala
+      .filterNot(o => o.startsWith("-Xmx") || o.startsWith("-Xcheck"))
+    val log = Files.createTempFile(RlcSession.root, "scale", ".log")
+    val process = new ProcessBuilder((java +: options.toSeq) ++ Seq("-Xmx512m", "-cp",
+        System.getProperty("java.class.path"), ScaleBench.getClass.getName.stripSuffix("$"),
+        "check"): _*)
+      .redirectErrorStream(true).redirectOutput(log.toFile).start()
+    val ended = process.waitFor(15, TimeUnit.MINUTES)
+    if (!ended) process.destroyForcibly()
+    assert(ended && process.exitValue() === 0, new String(Files.readAllBytes(log)))
+  }
+
+  test("a pass that waits for the store says how far it is") {
+    val said = new CountDownLatch(1)
+    val appender = new AbstractAppender("progress", null, null, true, Property.EMPTY_ARRAY) {
+      override def append(event: LogEvent): Unit =
+        if (event.getMessage.getFormattedMessage.contains("0 of 2 files read")) said.countDown()
+    }
+    val patient = new StorageProbe {
+      // Answers when the pass has said that it waits.
+      override def before(call: StorageCall): Unit =
+        if (call.operation == "open") assert(said.await(2, TimeUnit.MINUTES))
+    }
+    RlcSession.withConf(RlcSession.on, ProbedFileSystem.options: _*) {
+      val dir = Files.createTempDirectory(RlcSession.root, "progress")
+      val t = new SyntheticTable(RlcSession.on, dir, fileCount = 1, rows = 100L)
+      val loser = t.startLoser()
+      val actions = t.prepare(loser, Map(t.files.head -> Seq(1L)))
+      t.delete(Map(t.files.head -> Seq(2L)))
+      listening(appender, classOf[DeletionVectorReader]) {
+        ProbedFileSystem.watch(patient)(loser.commit(actions, ManualUpdate))
+      }
+      assert(t.deleted() === Map(t.files.head -> Seq(1L, 2L)))
+    }
+  }
+
+  private def listening(appender: Appender, of: Class[_])(body: => Unit): Unit = {
+    val logger = LogManager.getLogger(of).asInstanceOf[Logger]
+    val level = logger.getLevel
+    appender.start()
+    logger.addAppender(appender)
+    logger.setLevel(Level.INFO)
+    try {
+      body
+    } finally {
+      logger.setLevel(level)
+      logger.removeAppender(appender)
+    }
+  }
+}
