@@ -59,8 +59,10 @@ object Lab {
   private lazy val listening: Unit = {
     RowLevelConcurrency.addListener(listener)
     // Every conflict of a MERGE is an error to its command, with a stack trace; here it is routine.
+    // And plans are cut short on purpose, see `tune`.
     RlcSession.on
     Seq("org.apache.spark.sql.delta.commands.MergeIntoCommand",
+      "org.apache.spark.sql.catalyst.util.StringUtils",
       "org.apache.spark.sql.util.CaseInsensitiveStringMap").foreach { name =>
       Configurator.setLevel(name, Level.OFF)
     }
