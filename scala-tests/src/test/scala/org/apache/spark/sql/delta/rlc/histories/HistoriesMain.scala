@@ -69,12 +69,17 @@ object HistoriesMain {
     val lab = new Lab(flag = !o.stock)
     val campaign = new Campaign(lab, new Lab(flag = false))
     val started = System.nanoTime()
+    // What ran so far is worth knowing when it is stopped from outside.
+    val summary = new Thread(() => say(campaign.statistics.text))
+    Runtime.getRuntime.addShutdownHook(summary)
     val failed = campaign.run(o.seed, o.count, if (o.stock) 0 else o.compare,
       progress = done => if (done % 25 == 0 || done == o.count) {
-        say(String.format(Locale.ROOT, "%6d of %d histories, %d of %d conflicts merged, %d s",
-          done, o.count, campaign.statistics.merged, campaign.statistics.conflicts,
-          (System.nanoTime() - started) / 1000000000L))
+        say(String.format(Locale.ROOT,
+          "%6d of %d histories, %d disagree, %d of %d conflicts merged, %d s",
+          done, o.count, campaign.statistics.disagreements, campaign.statistics.merged,
+          campaign.statistics.conflicts, (System.nanoTime() - started) / 1000000000L))
       })
+    Runtime.getRuntime.removeShutdownHook(summary): Unit
     failed.foreach { case (seed, report) =>
       say(FailureText(report, Some(seed)))
       say("---- made smaller:")

@@ -19,6 +19,7 @@ import scala.collection.mutable
 /** What many histories were like, added up. Not thread-safe. */
 final class Statistics {
   private var groups = 0
+  private var failed = 0
   private var statements = 0
   private var commits = 0
   private var raced = 0
@@ -41,9 +42,12 @@ final class Statistics {
   /** Statements of a history that Delta's own checks would have aborted, and those that they did. */
   def conflicts: Int = rebased + aborted.values.sum
   def merged: Int = rebased
+  /** Histories that no allowed serial run explains. */
+  def disagreements: Int = failed
 
   def add(r: Report): Unit = {
     groups += 1
+    failed += (if (r.result.isLeft) 1 else 0)
     r.done.foreach { d =>
       statements += 1
       secondPasses += (if (d.passes.size > 1) 1 else 0)
@@ -88,7 +92,7 @@ final class Statistics {
   def text: String = {
     val share = if (conflicts == 0) 0 else 100 * rebased / conflicts
     val lines = Seq(
-      s"groups                     $groups",
+      s"groups                     $groups, of these $failed disagree",
       s"statements                 $statements, commits $commits, of these after a winner $raced",
       s"conflicts                  $conflicts, of these merged $rebased ($share %), aborted " +
         s"${aborted.values.sum}",
