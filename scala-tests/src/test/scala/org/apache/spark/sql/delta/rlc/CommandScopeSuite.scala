@@ -144,7 +144,8 @@ class CommandScopeSuite extends RowLevelTest {
     val Seq(ours, stock) = Seq(RlcSession.on, RlcSession.off).map { session =>
       val t = new TestTable(TableSpec(), session)
       def plain(text: String): String = text.replace(t.dir.toString, "T").replaceAll("#\\d+L?", "#")
-        .replaceAll("(plan_id|id)=\\d+", "$1=").replaceAll("TahoeBatchFileIndex\\([^)]*\\)|@[0-9a-f]+", "")
+        .replaceAll("(plan_id|id)=\\d+", "$1=")
+        .replaceAll("TahoeBatchFileIndex\\([^)]*\\)|@[0-9a-f]+", "")
       statements.map { s =>
         val explained = t.sql(s"EXPLAIN EXTENDED $s").head.getString(0)
         val df = session.sql(s.replace("{t}", t.name))

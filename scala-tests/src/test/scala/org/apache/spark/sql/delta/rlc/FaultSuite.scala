@@ -38,7 +38,8 @@ class FaultSuite extends RowLevelTest {
 
   private def isDv(f: HPath): Boolean = f.getName.endsWith(".bin") && !f.getName.startsWith(".")
 
-  private def dvs(t: TestTable): Set[String] = TableFiles.dvFiles(t.dir).filterNot(_.startsWith("."))
+  private def dvs(t: TestTable): Set[String] =
+    TableFiles.dvFiles(t.dir).filterNot(_.startsWith("."))
 
   /** The file of the only live deletion vector. */
   private def liveDvFile(t: TestTable): Path = DvFiles.path(t.dir, t.replay.live.head).get
@@ -82,7 +83,7 @@ class FaultSuite extends RowLevelTest {
     harmed("IO")((_, file) => damage(file)(f => f.setLength(f.length() - 5)))
   }
 
-  test("[S65] [trap 29] a winner's deletion vector that does not decode, checksum valid, conflicts") {
+  test("[S65] [trap 29] a winner's deletion vector that does not decode, checksum right, aborts") {
     harmed("CODEC") { (t, file) =>
       val dv = t.replay.live.head.dv.get
       damage(file) { f =>
@@ -227,14 +228,16 @@ class FaultSuite extends RowLevelTest {
 
   // ---- no native library
 
-  test("[S67] [G13] without the native library statements conflict as on stock, and it is said once") {
+  test("[S67] [G13] without the native library statements conflict as on stock; it is said once") {
     val out = Files.createTempFile("rlc-native-absent", ".txt")
     val opens = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala
       .filter(_.startsWith("--add-opens"))
-    val command = Seq(Paths.get(System.getProperty("java.home"), "bin", "java").toString) ++ opens ++
+    val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
+    val command = Seq(java) ++ opens ++
       Seq("-Xmx1g", "-Dio.github.deltarlc.native.path=/nowhere/libdelta_rlc.so",
         s"-Djava.io.tmpdir=${System.getProperty("java.io.tmpdir")}",
-        "-cp", System.getProperty("java.class.path"), NativeAbsent.getClass.getName.stripSuffix("$"))
+        "-cp", System.getProperty("java.class.path"),
+        NativeAbsent.getClass.getName.stripSuffix("$"))
     val process = new ProcessBuilder(command.asJava).redirectErrorStream(true)
       .redirectOutput(out.toFile).start()
     try assert(process.waitFor(5, TimeUnit.MINUTES), "the other JVM hangs")

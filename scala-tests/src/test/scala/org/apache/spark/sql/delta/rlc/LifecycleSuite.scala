@@ -30,7 +30,7 @@ class LifecycleSuite extends RowLevelTest {
   private def delete(ids: Int*): Statement =
     s"DELETE FROM {t} WHERE id IN (${ids.mkString(", ")})"
 
-  /** A base vector, a winner, a loser of two passes, and a loser that failed: orphans of each kind. */
+  /** A base vector, a winner, a loser of two passes, a loser that failed: orphans of each kind. */
   private def raced(spec: TableSpec = mixedFiles): TestTable = {
     val t = table(spec.after("DELETE FROM {t} WHERE id IN (18, 19)"))
     val a = t.begin(delete(0, 1))
@@ -157,7 +157,7 @@ class LifecycleSuite extends RowLevelTest {
   test("[trap 26] DESCRIBE HISTORY and DESCRIBE DETAIL tell of both statements") {
     val t = raced()
     val history = t.sql("DESCRIBE HISTORY {t}")
-    assert(history.map(_.getAs[String]("operation")).take(3).toSeq === Seq("DELETE", "DELETE", "DELETE"))
+    assert(history.map(_.getAs[String]("operation")).take(3).toSeq === Seq.fill(3)("DELETE"))
     val metrics = history.head.getAs[Map[String, String]]("operationMetrics")
     assert(metrics("numDeletedRows") === "2")
     assert(t.sql("DESCRIBE DETAIL {t}").head.getAs[Long]("numFiles") === 2)

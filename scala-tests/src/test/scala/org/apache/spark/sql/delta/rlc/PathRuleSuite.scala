@@ -79,7 +79,7 @@ class PathRuleSuite extends RowLevelTest {
   }
 
   test("[trap 7] [P1] a winner over another base deletion vector conflicts") {
-    // Another engine that read an older state and committed all the same: its tombstone names no DV.
+    // Another engine that read an older state and committed all the same: its tombstone has no DV.
     val t = table(TableSpec().after("DELETE FROM {t} WHERE id = 9"))
     val a = t.begin(delete(1))
     val log = DeltaLog.forTable(spark, t.dir.toString)
@@ -171,7 +171,7 @@ class PathRuleSuite extends RowLevelTest {
 
   // ---- P3: the loser has a deletion vector on it, or nothing
 
-  test("[S32] [P3] a statement that deletes every row of the file conflicts with any winner in it") {
+  test("[S32] [P3] a statement that deletes every row of a file conflicts with any winner in it") {
     val t = loserAborts[ConcurrentAppendException](
       TableSpec(), "DELETE FROM {t} WHERE id >= 0", Seq(delete(2)), refusedBy = "P3")
     assert(t.ids().size === 9)
@@ -267,7 +267,7 @@ class PathRuleSuite extends RowLevelTest {
     assert(t.rows().count(_.startsWith("[1,")) === 1)
   }
 
-  test("[trap 9] [P5] two files, one disjoint and one overlapping, abort without a partial effect") {
+  test("[trap 9] [P5] two files, one disjoint and one overlapping, abort with no partial effect") {
     val t = loserAborts[ConcurrentAppendException](
       mixedFiles, delete(0, 1), Seq(delete(2, 1)), refusedBy = "P5")
     assert(t.ids() === (0 until 20).filterNot(Set(1, 2)))
@@ -302,6 +302,22 @@ class PathRuleSuite extends RowLevelTest {
     }
     t.conflict[ConcurrentAppendException](a)
     assertRefused(a, "P6")
+  }
+
+  test("[S74] [P6] positions beyond two to the thirty-first, a million of them, are merged") {
+    // The file has ten rows; its entry claims five thousand million, and readers do not mind.
+    val t = table()
+    val txn = t.log.startTransaction(None)
+    txn.commit(txn.snapshot.allFiles.collect().toSeq.map(add => add.copy(dataChange = true,
+      stats = add.stats.replace("\"numRecords\":10,", "\"numRecords\":5000000000,"))),
+      DeltaOperations.ManualUpdate)
+    val a = t.begin(delete(1))
+    val far = (3000000000L until 3001000000L).toSeq
+    t.run(RawCommits.delete(2L +: far))
+    t.commit(a)
+    assertResolved(a, merged = 1, untouched = 0)
+    assert(DvFiles.positions(t.dir, t.replay.live.head) === Seq(1L, 2L) ++ far)
+    assert(t.ids() === Seq(0, 3, 4, 5, 6, 7, 8, 9))
   }
 
   // ---- the union

@@ -31,7 +31,8 @@ class RowLevelConcurrencySuite extends RowLevelTest {
     s"DELETE FROM {t} WHERE id IN (${ids.mkString(", ")})"
   private def update(id: Int): Statement = s"UPDATE {t} SET v = -1 WHERE id = $id"
 
-  private def cardinalities(t: TestTable): Seq[Long] = t.replay.live.flatMap(_.dv).map(_.cardinality)
+  private def cardinalities(t: TestTable): Seq[Long] =
+    t.replay.live.flatMap(_.dv).map(_.cardinality)
 
   // ---- DELETE beside DELETE
 

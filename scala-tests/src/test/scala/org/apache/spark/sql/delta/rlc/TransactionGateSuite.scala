@@ -245,8 +245,8 @@ class TransactionGateSuite extends RowLevelTest {
   test("[G7] a MERGE whose source is a view of the target conflicts") {
     val t = table()
     spark.sql(s"CREATE OR REPLACE TEMP VIEW rlc_gate_view AS SELECT id AS k FROM ${t.name}")
-    val a = t.begin("MERGE INTO {t} USING (SELECT k FROM rlc_gate_view WHERE k = 1) s ON id = s.k " +
-      "WHEN MATCHED THEN DELETE")
+    val a = t.begin("MERGE INTO {t} USING (SELECT k FROM rlc_gate_view WHERE k = 1) s " +
+      "ON id = s.k WHEN MATCHED THEN DELETE")
     t.run(delete(2))
     t.conflict[ConcurrentAppendException](a)
     assertRefused(a, "G7")
@@ -359,7 +359,7 @@ class TransactionGateSuite extends RowLevelTest {
     assertRefused(a, "G9")
   }
 
-  test("[S56] [trap 16] [G10] without data skipping every DML reads the whole table and conflicts") {
+  test("[S56] [trap 16] [G10] without data skipping a DML reads the whole table and conflicts") {
     val t = table()
     withConf("spark.databricks.delta.stats.skipping" -> "false") {
       val a = t.begin(delete(1))

@@ -56,8 +56,8 @@ class WriteSerializableSuite extends RowLevelTest {
     }
 
     test(s"[S39] [P2] a DELETE in an appended file does not hide the append under $level") {
-      loserAborts[ConcurrentAppendException](spec, "DELETE FROM {t} WHERE v > 0 AND id < 15 OR id = 1",
-        Seq(append, delete(20)))
+      loserAborts[ConcurrentAppendException](spec,
+        "DELETE FROM {t} WHERE v > 0 AND id < 15 OR id = 1", Seq(append, delete(20)))
     }
 
     test(s"an UPDATE's image conflicts under $level") {
@@ -80,7 +80,7 @@ class WriteSerializableSuite extends RowLevelTest {
     loserAborts[ConcurrentAppendException](TableSpec(), delete(1), Seq(delete(2), append))
   }
 
-  test("[S35b] [G12] a blind append after a DELETE, both winners, commits under WriteSerializable") {
+  test("[S35b] [G12] a blind append after a DELETE, both winners: the loser commits, level WS") {
     val t = bothCommit(TableSpec().ws, delete(1), Seq(delete(2), append))
     assert(t.ids() === Seq(0, 3, 4, 5, 6, 7, 8, 9, 20, 21))
   }

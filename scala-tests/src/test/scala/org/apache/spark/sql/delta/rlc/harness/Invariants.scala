@@ -62,7 +62,7 @@ object Invariants {
     snapshot(t, replay, options)
   }
 
-  /** O1, O2: one live entry a path, tombstones name what was live, nothing both added and removed. */
+  /** O1, O2: one live entry a path, tombstones name what was live, nothing added and removed. */
   private def liveEntries(
       c: LogCommit,
       before: Map[(String, Option[String]), FileEntry],
@@ -151,7 +151,9 @@ object Invariants {
       assert(files.map(_.key).toSet === live.keySet, "allFiles of the checksum")
       files.foreach { f =>
         val logged = live(f.key)
-        Seq("stats", "baseRowId", "defaultRowCommitVersion", "size", "modificationTime").foreach { k =>
+        val fields =
+          Seq("stats", "baseRowId", "defaultRowCommitVersion", "size", "modificationTime")
+        fields.foreach { k =>
           val a = f.json.path(k); val b = logged.json.path(k)
           assert(a.asText("") === b.asText(""), s"$k of ${f.path} in the checksum")
         }

@@ -29,8 +29,8 @@ import org.apache.parquet.hadoop.example.GroupReadSupport
 private final case class Column(logical: String, physical: String)
 
 /**
- * Rows of a table at a version, read file by file with plain Parquet and the replayed log: no Spark,
- * no snapshot, no reader of Delta's. Flat columns of numbers, strings and booleans.
+ * Rows of a table at a version, read file by file with plain Parquet and the replayed log: no
+ * Spark, no snapshot, no reader of Delta's. Flat columns of numbers, strings and booleans.
  */
 final class LocalReader(table: Path, replay: LogReplay) {
 
@@ -40,7 +40,7 @@ final class LocalReader(table: Path, replay: LogReplay) {
     .flatMap(_.actions).filter(_.has("metaData")).last.get("metaData")
 
   private def columns(metadata: JsonNode): Seq[Column] =
-    LogReplay.parse(metadata.get("schemaString").asText()).get("fields").elements().asScala.map { f =>
+    LogReplay.parse(metadata.get("schemaString").asText()).get("fields").asScala.map { f =>
       val name = f.get("name").asText()
       Column(name, f.path("metadata").path("delta.columnMapping.physicalName").asText(name))
     }.toSeq

@@ -16,8 +16,8 @@ package org.apache.spark.sql.delta.rlc.harness
 import org.scalatest.Assertions._
 
 /**
- * Runs the statements of a test again, one after the other in the order of the log, on a table built
- * from the same spec, with the feature off. Serializable means that nobody can tell the two apart:
+ * Runs the statements of a test again, one after the other in the order of the log, on a table
+ * built from the same spec, with the feature off. Serializable means that nobody can tell the two apart:
  * rows of every version, change feed, row ids and operation metrics must be the same.
  */
 object ReplayOracle {
@@ -42,7 +42,8 @@ object ReplayOracle {
     val theirRows = new LocalReader(serial.dir, theirs)
     ((t.initialVersion + 1) to t.version).foreach { v =>
       withClue(s"version $v (${ours.commit(v).operation}) against a serial run: ") {
-        assert(ourRows.rows(v, options.compareRowIds) === theirRows.rows(v, options.compareRowIds), "rows")
+        assert(ourRows.rows(v, options.compareRowIds) ===
+          theirRows.rows(v, options.compareRowIds), "rows")
         if (cdf) assert(t.changes(v, session) === serial.changes(v, session), "change feed")
         if (options.compareMetrics) {
           val a = ours.commit(v).metrics -- physical -- options.ignoreMetrics

@@ -13,15 +13,29 @@
  */
 package org.apache.spark.sql.delta.rlc.harness
 
-import org.scalatest.concurrent.TimeLimits
+import org.scalatest.Outcome
 import org.scalatest.funsuite.AnyFunSuite
 
 import io.github.deltarlc.Resolution
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.delta.rlc.ResolutionPolicy
 
-/** Base of the suites: tables, statements and their outcomes in a few words. */
-trait RowLevelTest extends AnyFunSuite with TimeLimits {
+/**
+ * Base of the suites: tables, statements and their outcomes in a few words.
+ *
+ * `-Drlc.test.without=G6,P3` runs every test with those lines of the rule table taken out: tests of
+ * these lines must then fail.
+ */
+trait RowLevelTest extends AnyFunSuite {
+
+  override protected def withFixture(test: NoArgTest): Outcome =
+    RowLevelTest.without match {
+      case Seq() => super.withFixture(test)
+      case rules => ResolutionPolicy.withMutant(new ResolutionPolicy {
+        override def enforces(ruleId: String): Boolean = !rules.contains(ruleId)
+      })(super.withFixture(test))
+    }
 
   protected def spark: SparkSession = RlcSession.on
 
@@ -51,7 +65,7 @@ trait RowLevelTest extends AnyFunSuite with TimeLimits {
     t
   }
 
-  /** `loser` starts, winners run, `loser` must fail with `E`; the table is as the winners left it. */
+  /** `loser` starts, winners run, `loser` must fail with `E`; the table is as they left it. */
   protected def loserAborts[E <: Throwable : reflect.ClassTag](
       spec: TableSpec,
       loser: Statement,
@@ -82,4 +96,9 @@ trait RowLevelTest extends AnyFunSuite with TimeLimits {
   protected def lastResolution(a: Running): Resolution =
     a.resolutions.lastOption.getOrElse(
       fail(s"[${a.statement}] never came to a resolution of ours"))
+}
+
+private object RowLevelTest {
+  val without: Seq[String] =
+    System.getProperty("rlc.test.without", "").split(',').filter(_.nonEmpty).toSeq
 }

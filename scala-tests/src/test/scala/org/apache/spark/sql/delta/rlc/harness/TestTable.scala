@@ -33,7 +33,7 @@ final class TestTable(
     val session: SparkSession = RlcSession.on,
     at: Option[(Path, String)] = None) {
 
-  /** Where it is, and what SQL calls it: a copy of the spec's table unless `at` says another one. */
+  /** Where it is, and what SQL calls it: a copy of the spec's table unless `at` says another. */
   val (dir: Path, name: String) = at.getOrElse {
     val copy = TableSpec.materialize(spec)
     (copy, s"delta.`$copy`")
@@ -128,7 +128,8 @@ final class TestTable(
   // ---- looking -------------------------------------------------------------------------------
 
   /** Rows of the table, as strings, sorted; `at` a version or the newest. */
-  def rows(at: Option[Long] = None, columns: String = "*", on: SparkSession = session): Seq[String] =
+  def rows(
+      at: Option[Long] = None, columns: String = "*", on: SparkSession = session): Seq[String] =
     TestTable.rows(on, name, at, columns)
 
   /** Values of the column `id`, ascending. */
