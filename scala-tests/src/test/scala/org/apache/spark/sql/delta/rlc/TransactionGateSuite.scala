@@ -18,7 +18,7 @@ import java.util.concurrent.atomic.AtomicInteger
 import io.delta.exceptions.{ConcurrentAppendException, ConcurrentTransactionException, MetadataChangedException}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
-import org.apache.spark.sql.delta.{AdaptiveMetadataTableFeature, DummySnapshot, IsolationLevel, OptimisticTransaction, Serializable, SnapshotIsolation, TransactionExecutionObserver, WriteSerializable}
+import org.apache.spark.sql.delta.{AdaptiveMetadataTableFeature, DeletionVectorsTableFeature, DummySnapshot, IsolationLevel, OptimisticTransaction, Serializable, SnapshotIsolation, TableFeature, TransactionExecutionObserver, WriteSerializable}
 import org.apache.spark.sql.delta.actions.Protocol
 import org.apache.spark.sql.delta.rlc.harness._
 
@@ -127,12 +127,12 @@ class TransactionGateSuite extends RowLevelTest {
     // Such tables need a catalog that manages commits, so the snapshot is made up.
     val log = table().log
     val command = CommandFacts("DELETE", log)
-    def on(features: Option[Set[String]]): StartFacts = StartFacts(command,
+    def on(feature: TableFeature): StartFacts = StartFacts(command,
       new OptimisticTransaction(log, None,
         new DummySnapshot(log.logPath, log, log.update().metadata,
-          protocolOpt = Some(Protocol(3, 7, features, features)))))
-    assert(violated(RuleTable.start, "G4", on(Some(Set(AdaptiveMetadataTableFeature.name)))))
-    assert(!violated(RuleTable.start, "G4", on(Some(Set.empty))))
+          protocolOpt = Some(Protocol(3, 7).withFeature(feature)))))
+    assert(violated(RuleTable.start, "G4", on(AdaptiveMetadataTableFeature)))
+    assert(!violated(RuleTable.start, "G4", on(DeletionVectorsTableFeature)))
   }
 
   test("[G11] snapshot isolation is refused, the two other levels are not") {
