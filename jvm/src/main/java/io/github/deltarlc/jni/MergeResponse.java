@@ -24,7 +24,7 @@ import java.nio.ByteOrder;
  * <p>Layout, all little endian:
  * <pre>
  *  0 u32 magic "RLCR"    32 + 64 i  u32 verdict
- *  4 u32 version 1             + 4  u32 role
+ *  4 u32 version 2             + 4  u32 role
  *  8 u32 file count            + 8  u32 error code
  * 12 u32 0                    + 12  u32 0
  * 16 u64 total used           + 16  u64 offset         of the merged bitmap, from the start
@@ -38,15 +38,22 @@ import java.nio.ByteOrder;
  */
 public final class MergeResponse {
   static final int MAGIC = 0x52434C52;
-  static final int LAYOUT_VERSION = 1;
+  static final int LAYOUT_VERSION = 2;
   static final int HEADER_BYTES = 32;
   static final int ENTRY_BYTES = 64;
   private static final int ENTRY_LONGS = ENTRY_BYTES / 8;
+  /** The average length of a bitmap up to which it is worth copying them all. */
+  private static final int SMALL_BITMAP_BYTES = 1024;
 
   private final int fileCount;
   private final int used;
-  /** All entries, copied in one go; see {@link MergeRequest}. */
+  /**
+   * All entries, and small bitmaps too, copied in one go: while the JVM's compiler is cold an array
+   * costs a tenth of a direct buffer, and it is looked at for every file.
+   */
   private final long[] entries;
+  private final byte[] bitmaps;
+  private final int bitmapsStart;
   private ByteBuffer buffer;
 
   /** Reads the header of {@code used} bytes that the native side wrote for a request of as many files. */
@@ -65,6 +72,12 @@ public final class MergeResponse {
     this.fileCount = fileCount;
     this.entries = new long[ENTRY_LONGS * fileCount];
     buffer.slice(HEADER_BYTES, ENTRY_BYTES * fileCount).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(entries);
+    this.bitmapsStart = HEADER_BYTES + ENTRY_BYTES * fileCount;
+    int length = this.used - bitmapsStart;
+    this.bitmaps = length <= SMALL_BITMAP_BYTES * (long) fileCount ? new byte[length] : null;
+    if (bitmaps != null) {
+      buffer.get(bitmapsStart, bitmaps);
+    }
   }
 
   /** Number of files, that of the request. */
@@ -152,7 +165,14 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public int length(int index) {
-    return range(index)[1];
+    long length = field(index, 3);
+    if (length != 0) {
+      long offset = entries[ENTRY_LONGS * index + 2];
+      if (length < 0 || offset < bitmapsStart || offset > used - length) {
+        throw bad("file " + index + ": " + length + " bytes at " + offset + " of " + used);
+      }
+    }
+    return (int) length;
   }
 
   /**
@@ -162,9 +182,17 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public byte[] bytes(int index) {
-    int[] range = range(index);
-    byte[] copy = new byte[range[1]];
-    open().get(range[0], copy);
+    int length = length(index);
+    byte[] copy = new byte[length];
+    int offset = (int) entries[ENTRY_LONGS * index + 2];
+    if (length == 0) {
+      return copy;
+    }
+    if (bitmaps != null) {
+      System.arraycopy(bitmaps, offset - bitmapsStart, copy, 0, length);
+    } else {
+      buffer.get(offset, copy);
+    }
     return copy;
   }
 
@@ -174,8 +202,9 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public ByteBuffer buffer(int index) {
-    int[] range = range(index);
-    return open().slice(range[0], range[1]).asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN);
+    int length = length(index);
+    int offset = length == 0 ? 0 : (int) entries[ENTRY_LONGS * index + 2];
+    return buffer.slice(offset, length).asReadOnlyBuffer().order(ByteOrder.LITTLE_ENDIAN);
   }
 
   /**
@@ -220,31 +249,13 @@ public final class MergeResponse {
 
   /** One of the eight longs of a file's entry. */
   private long field(int index, int number) {
-    open();
+    if (buffer == null) {
+      throw new IllegalStateException("the response is closed");
+    }
     if (index < 0 || index >= fileCount) {
       throw new IndexOutOfBoundsException("file " + index + " of " + fileCount);
     }
     return entries[ENTRY_LONGS * index + number];
-  }
-
-  private int[] range(int index) {
-    long offset = field(index, 2);
-    long length = field(index, 3);
-    if (length == 0) {
-      return new int[] {0, 0};
-    }
-    if (length < 0 || offset < HEADER_BYTES + (long) ENTRY_BYTES * fileCount || offset > used - length) {
-      throw bad("file " + index + ": " + length + " bytes at " + offset + " of " + used);
-    }
-    return new int[] {(int) offset, (int) length};
-  }
-
-  private ByteBuffer open() {
-    ByteBuffer b = buffer;
-    if (b == null) {
-      throw new IllegalStateException("the response is closed");
-    }
-    return b;
   }
 
   private static NativeException bad(String what) {

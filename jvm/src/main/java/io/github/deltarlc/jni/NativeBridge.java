@@ -19,7 +19,7 @@ import java.nio.ByteBuffer;
 /**
  * The calls into the native library.
  *
- * <p>All are functions of their buffers alone: no handle, no state, no thread of its own, and any
+ * <p>All are functions of their arguments alone: no handle, no state, no thread of its own, and any
  * number of threads may call at once. Natives are bound by the names of this class, so it must not be
  * relocated when jars are merged.
  */
@@ -30,18 +30,19 @@ public final class NativeBridge {
    * Decides all files of a pass in one call: compares, and where nothing overlaps unites and
    * serializes. Time is linear in the bytes of the request at worst.
    *
-   * @param request complete; it stays usable, and owns the buffer of the response
+   * @param request complete; it stays usable, and owns the memory of the response
    * @return valid until {@code request} is closed or resolved again
    * @throws NativeException if the library is not there, refuses the request as a whole, or panics; a
    *     malformed deletion vector is no exception but a verdict
    */
   public static MergeResponse resolve(MergeRequest request) {
-    ByteBuffer in = request.complete();
+    long[] table = request.table();
+    byte[][] arrays = request.arrays();
     NativeLibrary.ensureAvailable();
     long size = Math.min(request.responseEstimate(), MergeRequest.MAX_BYTES);
     while (true) {
       ByteBuffer out = request.responseBuffer((int) size);
-      long used = resolve0(in, request.length(), out, out.capacity());
+      long used = resolve0(arrays, table, out, out.capacity());
       if (used > 0) {
         return request.answered(new MergeResponse(out, used, request.fileCount()));
       }
@@ -68,9 +69,9 @@ public final class NativeBridge {
    */
   public static long overlapCount(MergeRequest request, int fileIndex) {
     request.checkIndex(fileIndex);
-    ByteBuffer in = request.complete();
+    long[] table = request.table();
     NativeLibrary.ensureAvailable();
-    return overlapCount0(in, request.length(), fileIndex);
+    return overlapCount0(request.arrays(), table, fileIndex);
   }
 
   /** Number of the contract the library speaks; only the loader calls it. */
@@ -80,10 +81,10 @@ public final class NativeBridge {
   static native String version();
 
   /**
-   * Bytes of the response that were used, or less than 0: minus the number that are needed. Both
-   * buffers are direct.
+   * Bytes of the response that were used, or less than 0: minus the number that are needed. The
+   * response is direct.
    */
-  private static native long resolve0(ByteBuffer request, long requestLength, ByteBuffer response, long responseLength);
+  private static native long resolve0(byte[][] arrays, long[] table, ByteBuffer response, long responseLength);
 
-  private static native long overlapCount0(ByteBuffer request, long requestLength, int fileIndex);
+  private static native long overlapCount0(byte[][] arrays, long[] table, int fileIndex);
 }

@@ -16,7 +16,7 @@
  * The native layer: the loader, one call for a whole pass, and the classes which write its request
  * and read its response.
  *
- * <p>Needs only the JDK and knows nothing of Spark or Delta. The layout of the two buffers is in
+ * <p>Needs only the JDK and knows nothing of Spark or Delta. The layout of the two is in
  * {@link io.github.deltarlc.jni.MergeRequest} and {@link io.github.deltarlc.jni.MergeResponse}; every
  * failure is a {@link io.github.deltarlc.jni.NativeException} with a stable code.
  */

@@ -51,13 +51,15 @@ private object Bitmaps {
     rawRequest(files.map(f => (dv(f.base), dv(f.current), dv(f.winner), f.numRecords)))
 
   def rawRequest(files: Seq[(Dv, Dv, Dv, Long)]): MergeRequest = {
-    val payload = files.flatMap(f => Seq(f._1, f._2, f._3)).flatten.map(_._1.length.toLong).sum
-    val request = new MergeRequest(files.size, payload)
+    val request = new MergeRequest(files.size)
     files.zipWithIndex.foreach { case ((base, current, winner, numRecords), i) =>
-      def place(dv: Dv): (Int, Int, Long) =
-        dv.fold((0, 0, 0L)) { case (b, n) => (request.add(b), b.length, n) }
+      def place(dv: Dv): (Int, Int, Int, Long) = dv.fold((0, 0, 0, 0L)) { case (b, n) =>
+        // Every other one stands among other bytes, as in a file.
+        if (i % 2 == 0) (request.add(b), 0, b.length, n)
+        else (request.add((7.toByte +: b) :+ 7.toByte), 1, b.length, n)
+      }
       val (b, c, w) = (place(base), place(current), place(winner))
-      request.setFile(i, b._1, b._2, b._3, c._1, c._2, c._3, w._1, w._2, w._3, numRecords)
+      request.setFile(i, b._1, b._2, b._3, b._4, c._1, c._2, c._3, c._4, w._1, w._2, w._3, w._4, numRecords)
     }
     request
   }

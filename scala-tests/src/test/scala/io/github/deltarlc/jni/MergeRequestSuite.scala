@@ -20,87 +20,37 @@ import org.scalatest.funsuite.AnyFunSuite
 class MergeRequestSuite extends AnyFunSuite {
 
   test("the layout is the one that is documented") {
-    val request = new MergeRequest(2, 7L)
-    val offset = request.reserve(7)
-    request.put(offset, Array[Byte](1, 2, 3, 4, 5, 6, 7), 0, 7)
-    request.setFile(1, 0, 0, 0L, offset, 3, 30L, offset + 3, 4, 40L, 99L)
-    val b = request.complete()
-    assert(new String(Array.tabulate(4)(i => b.get(i)), "US-ASCII") == "RLCQ")
-    assert((b.getInt(4), b.getInt(8), b.getInt(12)) == ((1, 2, 0)))
-    assert((b.getLong(16), b.getLong(24)) == ((32L + 2 * 80 + 7, 0L)))
-    assert((0 until 10).map(f => b.getLong(32 + 8 * f)) == Seq.fill(9)(0L) :+ -1L, "an entry that was not set")
-    assert((0 until 10).map(f => b.getLong(112 + 8 * f)) ==
-      Seq(0L, 0L, 0L, 192L, 3L, 30L, 195L, 4L, 40L, 99L))
-    assert((0 until 7).map(i => b.get(192 + i).toInt) == (1 to 7))
+    val request = new MergeRequest(2)
+    val (first, second) = (new Array[Byte](10), new Array[Byte](20))
+    assert((request.add(first), request.add(second)) == ((0, 1)))
+    request.setFile(1, 0, 0, 0, 0L, 1, 2, 3, 30L, 0, 4, 5, 40L, 99L)
+    assert(request.table.toSeq == Seq.fill(13)(0L) ++ Seq(0L, 0L, 0L, 0L, 1L, 2L, 3L, 30L, 0L, 4L, 5L, 40L, 99L))
+    assert((request.arrays()(0) eq first) && (request.arrays()(1) eq second), "an array was copied")
+    assert(request.fileCount == 2)
     request.close()
   }
 
-  test("a slice is a view of its range alone") {
-    val request = new MergeRequest(1, 20L)
-    val first = request.reserve(8)
-    val second = request.reserve(12)
-    val view = request.slice(second, 12)
-    assert((view.position(), view.limit(), view.capacity) == ((0, 12, 12)))
-    view.putInt(0, 42)
-    assert(request.complete().getInt(second) == 42)
-    assert(second == first + 8)
+  test("any number of arrays can be added") {
+    val request = new MergeRequest(0)
+    val arrays = Seq.fill(1000)(new Array[Byte](1))
+    assert(arrays.map(request.add) == (0 until 1000))
+    arrays.indices.foreach(i => assert(request.arrays()(i) eq arrays(i)))
     request.close()
   }
 
-  test("ranges that were not reserved are refused") {
-    val request = new MergeRequest(1, 20L)
-    val offset = request.reserve(10)
-    for ((at, len) <- Seq((offset, 11), (offset - 1, 5), (0, 4), (-1, 4), (offset, -1), (Int.MaxValue, Int.MaxValue))) {
-      assertThrows[IllegalArgumentException](request.slice(at, len))
-      assertThrows[IllegalArgumentException](request.setFile(0, at, len, 1L, 0, 0, 0L, 0, 0, 0L, -1L))
+  test("what is no file and no array is refused") {
+    val request = new MergeRequest(1)
+    for (index <- Seq(-1, 1, Int.MinValue, 330382100)) { // the last one times 13 is 4 again
+      assertThrows[IndexOutOfBoundsException](
+        request.setFile(index, 0, 0, 0, 0L, 0, 0, 0, 0L, 0, 0, 0, 0L, -1L))
     }
-    assertThrows[IllegalStateException](request.reserve(11))
-    assertThrows[IllegalArgumentException](request.reserve(0))
+    assertThrows[IllegalArgumentException](request.add(null))
+    assertThrows[IllegalArgumentException](new MergeRequest(-1))
+    assertThrows[IllegalArgumentException](new MergeRequest(Int.MaxValue))
     request.close()
-  }
-
-  test("half an entry is never left behind") {
-    val request = new MergeRequest(1, 20L)
-    val offset = request.reserve(10)
-    val e = intercept[IllegalArgumentException](
-      request.setFile(0, offset, 5, 1L, offset, 5, 1L, offset, 50, 1L, 7L))
-    assert(e.getMessage.startsWith("file 0: range of 50 bytes"))
-    assert((0 until 10).map(f => request.complete().getLong(32 + 8 * f)) == Seq.fill(9)(0L) :+ -1L)
     request.close()
-  }
-
-  test("numbers that mean nothing are refused") {
-    val request = new MergeRequest(1, 20L)
-    val offset = request.reserve(10)
-    def refused(part: String)(f: => Unit): Unit =
-      assert(intercept[RuntimeException](f).getMessage.contains(part))
-    refused("absent but has cardinality 1")(request.setFile(0, 0, 0, 1L, 0, 0, 0L, 0, 0, 0L, -1L))
-    refused("cardinality -1")(request.setFile(0, offset, 5, -1L, 0, 0, 0L, 0, 0, 0L, -1L))
-    refused("numRecords")(request.setFile(0, 0, 0, 0L, 0, 0, 0L, 0, 0, 0L, -2L))
-    refused("file 1 of 1")(request.setFile(1, 0, 0, 0L, 0, 0, 0L, 0, 0, 0L, -1L))
-    request.close()
-  }
-
-  test("a pass of more than 2 GiB is refused before anything is allocated") {
-    val e = intercept[IllegalArgumentException](new MergeRequest(10, 1L << 31))
-    assert(e.getMessage.contains("split the pass"))
-    assert(MergeRequest.bytesNeeded(10, 1L << 31) == 32 + 800 + (1L << 31))
-    assertThrows[IllegalArgumentException](new MergeRequest(Int.MaxValue, 0L))
-    assertThrows[IllegalArgumentException](new MergeRequest(-1, 0L))
-    assertThrows[IllegalArgumentException](new MergeRequest(1, -1L))
-    assertThrows[ArithmeticException](MergeRequest.bytesNeeded(1, Long.MaxValue))
-  }
-
-  test("a request that got no answer does not give its buffer back, as a late reader may hold a part of it") {
-    val request = new MergeRequest(1, 1000L)
-    val late = request.slice(request.reserve(1000), 1000)
-    request.close()
-    val next = new MergeRequest(1, 1000L)
-    val mine = next.slice(next.reserve(1000), 1000)
-    mine.put(0, 1.toByte)
-    late.put(0, 2.toByte)
-    assert(mine.get(0) == 1)
-    next.close()
+    assertThrows[IllegalStateException](request.add(new Array[Byte](1)))
+    assertThrows[IllegalStateException](request.setFile(0, 0, 0, 0, 0L, 0, 0, 0, 0L, 0, 0, 0, 0L, -1L))
   }
 
   test("the pool gives back what fits, and never keeps more than its bound") {
@@ -161,7 +111,7 @@ class MergeRequestSuite extends AnyFunSuite {
 
   private def response(files: Int)(fill: java.nio.ByteBuffer => Unit): java.nio.ByteBuffer = {
     val b = java.nio.ByteBuffer.allocate(32 + 64 * files + 16).order(java.nio.ByteOrder.LITTLE_ENDIAN)
-    b.putInt(0, 0x52434C52).putInt(4, 1).putInt(8, files).putLong(16, b.capacity.toLong)
+    b.putInt(0, 0x52434C52).putInt(4, 2).putInt(8, files).putLong(16, b.capacity.toLong)
     fill(b)
     b
   }
@@ -174,7 +124,7 @@ class MergeRequestSuite extends AnyFunSuite {
     }
     val ignore: MergeResponse => Any = _ => ()
     bad(_.putInt(0, 7))(ignore)
-    bad(_.putInt(4, 2))(ignore)
+    bad(_.putInt(4, 1))(ignore)
     bad(_.putInt(8, 2))(ignore)
     bad(_.putLong(16, 31L))(ignore)
     bad(_.putInt(32, 0))(_.verdict(0))

@@ -240,40 +240,47 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("a request that breaks the contract is an exception with a code, not a verdict") {
-    // Behind the Java side's back, straight into the buffer.
-    def broken(name: String)(break: java.nio.ByteBuffer => Unit): Unit = {
-      val request = Bitmaps.request(Seq(Rows(None, Some(Seq(1L)), Some(Seq(2L)), 10L)))
-      break(request.complete())
-      val e = intercept[NativeException](NativeBridge.resolve(request))
-      assert(e.code.nonEmpty && e.code != NativeException.PANIC, s"$name: $e")
-      assert(e.getMessage.startsWith(e.code + ": "), s"$name: $e")
-      intercept[NativeException](NativeBridge.overlapCount(request, 0))
+    val bytes = Bitmaps.bytes(Seq(1L))
+    val good = Seq[Long](0, 0, 0, 0, 0, 0, bytes.length, 1, 0, 0, bytes.length, 1, 10)
+    def broken(name: String, number: Int, value: Long): Unit = {
+      val request = new MergeRequest(1)
+      request.add(bytes)
+      good.updated(number, value).copyToArray(request.table) // behind the Java side's back
+      for (call <- Seq[() => Any](() => NativeBridge.resolve(request), () => NativeBridge.overlapCount(request, 0))) {
+        val e = intercept[NativeException](call())
+        assert(e.code == "REQUEST_MALFORMED" && e.getMessage.contains("file 0: "), s"$name: $e")
+        assert(e.getMessage.startsWith(e.code + ": "), s"$name: $e")
+      }
       request.close()
     }
-    val entry = MergeRequest.HEADER_BYTES
-    broken("magic")(_.putInt(0, 1))
-    broken("version")(_.putInt(4, 2))
-    broken("file count")(_.putInt(8, Int.MaxValue))
-    broken("file count, negative")(_.putInt(8, -1))
-    broken("flags")(_.putInt(12, 1))
-    broken("total length")(_.putLong(16, 1L << 40))
-    broken("offset beyond the end")(_.putLong(entry + 24, 1L << 40))
-    broken("offset that wraps")(_.putLong(entry + 24, -1L))
-    broken("offset in the header")(_.putLong(entry + 24, 3L))
-    broken("length beyond the end")(_.putLong(entry + 32, 1L << 40))
-    broken("length that wraps")(_.putLong(entry + 32, -8L))
+    broken("no such array", 4, 1L)
+    broken("an array that was not added, where there is room for one", 4, 7L)
+    broken("array beyond all", 8, Int.MaxValue.toLong + 1)
+    broken("array, negative", 4, -1L)
+    broken("offset beyond the end", 5, 1L << 40)
+    broken("offset, one too far", 5, 1L)
+    broken("offset that wraps", 5, -1L)
+    broken("length beyond the end", 6, bytes.length + 1L)
+    broken("length that wraps", 6, Long.MaxValue)
+    broken("length, negative", 6, -8L)
+    broken("absent, with a cardinality", 3, 1L)
+    broken("cardinality, negative", 7, -1L)
+    broken("number of records, below -1", 12, -2L)
+  }
+
+  private def native(name: String): java.lang.reflect.Method = {
+    val method = classOf[NativeBridge].getDeclaredMethods.find(_.getName == name).get
+    method.setAccessible(true)
+    method
   }
 
   test("a response that is longer than guessed is asked for again") {
     // Natives take any response buffer; the guess is only Java's. Ask with one that is too small.
     val files = Seq.fill(300)(Rows(None, Some(Seq(1L, 3L)), Some(Seq(2L, 1L << 32))))
     val request = Bitmaps.request(files)
-    val resolve0 = classOf[NativeBridge].getDeclaredMethod(
-      "resolve0", classOf[java.nio.ByteBuffer], classOf[Long], classOf[java.nio.ByteBuffer], classOf[Long])
-    resolve0.setAccessible(true)
     for (size <- Seq(0, 1, 32, 32 + 64 * 300, 32 + 64 * 300 + 100)) {
       val out = java.nio.ByteBuffer.allocateDirect(size)
-      val used = resolve0.invoke(null, request.complete(), Long.box(request.length.toLong), out, Long.box(size.toLong))
+      val used = native("resolve0").invoke(null, request.arrays, request.table, out, Long.box(size.toLong))
         .asInstanceOf[Long]
       assert(used < 0 && -used > size, s"$used for a buffer of $size")
     }
@@ -282,18 +289,86 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     request.close()
   }
 
-  test("buffers that are not direct are refused, not read") {
-    val resolve0 = classOf[NativeBridge].getDeclaredMethod(
-      "resolve0", classOf[java.nio.ByteBuffer], classOf[Long], classOf[java.nio.ByteBuffer], classOf[Long])
-    resolve0.setAccessible(true)
+  test("arguments that are not what they should be are refused, not used") {
     val heap = java.nio.ByteBuffer.allocate(100)
     val direct = java.nio.ByteBuffer.allocateDirect(100)
-    for ((in, out, inLen, outLen) <- Seq(
-        (heap, direct, 100L, 100L), (direct, heap, 100L, 100L), (null, direct, 100L, 100L),
-        (direct, direct, 101L, 100L), (direct, direct, 100L, 101L), (direct, direct, -1L, 100L))) {
+    val none = new Array[Array[Byte]](0)
+    val empty = new Array[Long](0)
+    for ((arrays, table, out, length) <- Seq(
+        (none, empty, heap, 100L), (none, empty, null, 100L), (none, empty, direct, 101L), (none, empty, direct, -1L),
+        (null, empty, direct, 100L), (none, null, direct, 100L), (none, new Array[Long](12), direct, 100L))) {
       val e = intercept[java.lang.reflect.InvocationTargetException](
-        resolve0.invoke(null, in, Long.box(inLen), out, Long.box(outLen)))
-      assert(e.getCause.isInstanceOf[NativeException], s"$in $inLen $out $outLen: ${e.getCause}")
+        native("resolve0").invoke(null, arrays, table, out, Long.box(length)))
+      assert(e.getCause.isInstanceOf[NativeException], s"$out $length: ${e.getCause}")
+    }
+  }
+
+  test("arrays of every size, shared and not, are read, held or copied") {
+    // Above 16 MiB an array is copied, and above 1 MiB of work arrays are let go in between.
+    val random = new SplittableRandom(3)
+    def bytes(n: Int, odd: Int): (Array[Byte], Long) = {
+      val bitmap = Bitmaps.of(Seq.fill(n)(random.nextLong(20000000L) * 2 + odd))
+      (Bitmaps.bytes(bitmap), bitmap.cardinality)
+    }
+    val pairs = Seq(10, 1000, 100000, 300000, 5).map(n => (bytes(n, 0), bytes(n, 1)))
+    def check(request: MergeRequest): Unit =
+      try {
+        val r = NativeBridge.resolve(request)
+        (0 until request.fileCount).foreach { i =>
+          val (own, win) = pairs(i % pairs.size)
+          assert(r.verdict(i) == Verdict.MERGED, r.describe(i))
+          assert(r.cardinality(i) == own._2 + win._2)
+          if (i < pairs.size) {
+            val union = RoaringBitmapArray.readFrom(own._1)
+            union.or(RoaringBitmapArray.readFrom(win._1))
+            assert(RoaringBitmapArray.readFrom(r.bytes(i)) == union)
+          }
+        }
+        assert(NativeBridge.overlapCount(request, 3) == 0)
+      } finally request.close()
+    // Each on its own, often; all in one array; all in one array that is copied.
+    val many = new MergeRequest(50)
+    (0 until 50).foreach { i =>
+      val (own, win) = pairs(i % pairs.size)
+      many.setFile(i, 0, 0, 0, 0L, many.add(own._1), 0, own._1.length, own._2,
+        many.add(win._1), 0, win._1.length, win._2, 50000000L)
+    }
+    check(many)
+    for (extra <- Seq(0, 17 << 20)) {
+      val all = pairs.flatMap(p => Seq(p._1._1, p._2._1)).reduce(_ ++ _) ++ new Array[Byte](extra)
+      val request = new MergeRequest(pairs.size)
+      val array = request.add(all)
+      var at = 0
+      pairs.zipWithIndex.foreach { case ((own, win), i) =>
+        request.setFile(i, 0, 0, 0, 0L, array, at, own._1.length, own._2,
+          array, at + own._1.length, win._1.length, win._2, 50000000L)
+        at += own._1.length + win._1.length
+      }
+      check(request)
+      if (extra > 0) { // beyond the end of one that is copied
+        val beyond = new MergeRequest(1)
+        beyond.setFile(0, 0, 0, 0, 0L, beyond.add(all), 0, 50, 1L, 0, all.length - 10, 11, 1L, -1L)
+        assert(intercept[NativeException](NativeBridge.resolve(beyond)).code == "REQUEST_MALFORMED")
+        beyond.close()
+      }
+    }
+  }
+
+  test("the garbage collector runs while arrays are in use") {
+    val stop = new java.util.concurrent.atomic.AtomicBoolean
+    val collector = new Thread(() => while (!stop.get) { System.gc(); Thread.sleep(1) })
+    collector.start()
+    try {
+      (0 until 200).foreach { round =>
+        val files = (0 until 300).map(i => Rows(None, Some(Seq(i.toLong, 70000L * i)), Some(Seq(i + 1000L + round))))
+        resolve(files: _*)(r => files.indices.foreach { i =>
+          assert(r.verdict(i) == Verdict.MERGED)
+          if (i % 50 == 0) assert(rowsOf(r, i) == (files(i).current.get ++ files(i).winner.get).distinct.sorted)
+        })
+      }
+    } finally {
+      stop.set(true)
+      collector.join()
     }
   }
 
@@ -301,14 +376,14 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     resolve()(r => assert(r.fileCount == 0))
   }
 
-  test("files may share the range of a deletion vector") {
+  test("files may share a deletion vector") {
     val bytes = Bitmaps.bytes(Seq(1L, 2L))
     val own = Bitmaps.bytes(Seq(7L))
-    val request = new MergeRequest(100, (bytes.length + own.length).toLong)
+    val request = new MergeRequest(100)
     val shared = request.add(bytes)
     val mine = request.add(own)
     (0 until 100).foreach { i =>
-      request.setFile(i, 0, 0, 0L, mine, own.length, 1L, shared, bytes.length, 2L, 8L)
+      request.setFile(i, 0, 0, 0, 0L, mine, 0, own.length, 1L, shared, 0, bytes.length, 2L, 8L)
     }
     val r = NativeBridge.resolve(request)
     (0 until 100).foreach(i => assert(rowsOf(r, i) == Seq(1L, 2L, 7L)))
@@ -379,9 +454,8 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     request.close()
     request.close()
     for (use <- Seq[() => Any](
-        () => second.verdict(0), () => second.bytes(0), () => request.reserve(1),
-        () => NativeBridge.resolve(request), () => NativeBridge.overlapCount(request, 0),
-        () => request.slice(112, 1))) {
+        () => second.verdict(0), () => second.bytes(0), () => second.buffer(0),
+        () => NativeBridge.resolve(request), () => NativeBridge.overlapCount(request, 0))) {
       assert(intercept[IllegalStateException](use()).getMessage.contains("closed"))
     }
   }

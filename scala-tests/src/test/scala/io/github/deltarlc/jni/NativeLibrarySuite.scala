@@ -94,7 +94,7 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
 
   test("build.properties says what the build said") {
     assert(version.matches("""\d+\.\d+\.\d+.*"""))
-    assert(BuildInfo.abiVersion == 1)
+    assert(BuildInfo.abiVersion == 2)
     assert(BuildInfo.deltaVersion.startsWith("4."))
     assert(BuildInfo.sparkVersion == org.apache.spark.SPARK_VERSION)
     assert(BuildInfo.scalaVersion == scala.util.Properties.versionNumberString)
@@ -282,7 +282,7 @@ object LoadProbe {
   def main(args: Array[String]): Unit = {
     println(s"available=${NativeLibrary.isAvailable}")
     println(NativeLibrary.describe)
-    val request = new MergeRequest(0, 0L)
+    val request = new MergeRequest(0)
     for (label <- Seq("resolve", "again")) {
       try println(s"$label: ${NativeBridge.resolve(request).fileCount} files")
       catch { case e: NativeException => println(s"$label: ${e.getMessage}") }

@@ -15,6 +15,7 @@
 package org.apache.spark.sql.delta.rlc
 
 import java.nio.ByteBuffer
+import java.util.Arrays
 import java.util.concurrent.{ExecutionException, Future, ThreadPoolExecutor, TimeoutException, TimeUnit}
 import java.util.zip.CRC32
 
@@ -84,7 +85,8 @@ private[rlc] final class DeletionVectorReader(tableRoot: Path, hadoopConf: Confi
   /**
    * Reads each of `dvs` once, files side by side, the ranges of a file with one open.
    *
-   * @param sink gets each DV's bytes: array, start and length; called from several threads
+   * @param sink gets each DV's bytes: array, start and length; called from several threads. It may
+   *     keep the array, which is hardly longer than the DVs in it
    * @return for each DV that could not be read, by its unique id, the file and the reason
    */
   def read(
@@ -96,6 +98,9 @@ private[rlc] final class DeletionVectorReader(tableRoot: Path, hadoopConf: Confi
     inline.foreach { dv =>
       try {
         val bytes = dv.inlineData
+        if (bytes.length != dv.sizeInBytes) {
+          throw new IllegalStateException(s"${bytes.length} bytes, ${dv.sizeInBytes} declared")
+        }
         sink(dv, bytes, 0, bytes.length)
       } catch {
         case NonFatal(e) => failures(dv.uniqueId) = s"the inline deletion vector: ${reason(e)}"
@@ -141,9 +146,13 @@ private[rlc] final class DeletionVectorReader(tableRoot: Path, hadoopConf: Confi
         val bytes = new Array[Byte](span.length)
         try {
           in.readFully(span.start, bytes)
+          val sparse = span.dvs.map(_.sizeInBytes.toLong).sum < span.length / 2
           span.dvs.foreach { dv =>
             val at = Math.toIntExact(offset(dv) - span.start)
             checkFrame(bytes, at, dv.sizeInBytes) match {
+              case None if sparse => // what lies between them is not to be kept
+                val from = at + SIZE_BYTES
+                sink(dv, Arrays.copyOfRange(bytes, from, from + dv.sizeInBytes), 0, dv.sizeInBytes)
               case None => sink(dv, bytes, at + SIZE_BYTES, dv.sizeInBytes)
               case Some(why) => failures(dv.uniqueId) = s"$path at byte ${offset(dv)}: $why"
             }

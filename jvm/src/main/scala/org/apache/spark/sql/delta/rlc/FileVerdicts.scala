@@ -125,8 +125,7 @@ private[rlc] final class FileVerdicts(
   private def decideByBits(
       files: Seq[SharedFile], deadline: Deadline): Map[String, FileVerdict] = {
     val distinct = files.flatMap(_.deletionVectors).distinctBy(_.uniqueId)
-    val payload = distinct.map(_.sizeInBytes.toLong).sum
-    val needed = MergeRequest.bytesNeeded(files.size.toLong, payload)
+    val needed = distinct.map(_.sizeInBytes.toLong).sum
     if (files.isEmpty) {
       Map.empty
     } else if (needed > settings.maxDvBytes) {
@@ -134,7 +133,7 @@ private[rlc] final class FileVerdicts(
         s"${RowLevelConcurrencyConf.MAX_DV_BYTES.key} = ${settings.maxDvBytes}")
     } else {
       try {
-        val request = new MergeRequest(files.size, payload)
+        val request = new MergeRequest(files.size)
         try fillAndResolve(files, distinct, request, deadline)
         finally request.close()
       } catch {
@@ -153,33 +152,41 @@ private[rlc] final class FileVerdicts(
       distinct: Seq[DeletionVectorDescriptor],
       request: MergeRequest,
       deadline: Deadline): Map[String, FileVerdict] = {
-    val offsets = distinct.map(dv => dv.uniqueId -> request.reserve(dv.sizeInBytes)).toMap
     val (atHand, toRead) = distinct.partition(dv => kept.contains(dv.uniqueId))
-    atHand.foreach { dv =>
-      val bytes = kept(dv.uniqueId)
-      request.put(offsets(dv.uniqueId), bytes, 0, bytes.length)
-    }
     // The next pass compares with these again; the winners' it will not need.
     val worthKeeping =
       files.flatMap(f => f.sides.base ++ f.sides.current).map(_.uniqueId).toSet
+    val found = new ConcurrentHashMap[String, Slice]
     val arrived = new ConcurrentHashMap[String, Array[Byte]]
     val failures = reader.read(toRead, deadline) { (dv, bytes, start, length) =>
-      request.put(offsets(dv.uniqueId), bytes, start, length)
+      found.put(dv.uniqueId, Slice(bytes, start))
       if (worthKeeping(dv.uniqueId)) {
         arrived.put(dv.uniqueId, java.util.Arrays.copyOfRange(bytes, start, start + length))
       }
     }
+    atHand.foreach(dv => found.put(dv.uniqueId, Slice(kept(dv.uniqueId), 0)))
     val onDisk = toRead.filter(dv => dv.isOnDisk && !failures.contains(dv.uniqueId))
     statistics = ReadStatistics(onDisk.size, onDisk.map(_.sizeInBytes.toLong).sum)
+    val slices = found.asScala.toMap
+    // What could not be read is left out of the request, and its files are refused.
+    def unread(file: SharedFile): Option[String] = file.deletionVectors.map(_.uniqueId).collectFirst {
+      case id if failures.contains(id) || !slices.contains(id) => failures.getOrElse(id, id)
+    }
+    val arrays = new java.util.IdentityHashMap[Array[Byte], Integer]
+    slices.values.foreach(s => arrays.computeIfAbsent(s.array, a => Int.box(request.add(a))))
     files.zipWithIndex.foreach { case (file, index) =>
-      describe(file, index, offsets, request)
+      if (unread(file).isEmpty) {
+        describe(file, index, request) { dv =>
+          val slice = slices(dv.uniqueId)
+          Bitmap(arrays.get(slice.array), slice.start, dv.sizeInBytes, dv.cardinality)
+        }
+      }
     }
     deadline.check()
     val response = NativeBridge.resolve(request)
     kept ++= arrived.asScala
     files.zipWithIndex.map { case (file, index) =>
-      val unread = file.deletionVectors.flatMap(dv => failures.get(dv.uniqueId)).headOption
-      file.path -> unread.fold(verdict(file, index, request, response, offsets)) { why =>
+      file.path -> unread(file).fold(verdict(file, index, request, response, slices)) { why =>
         FileVerdict.Refuse(Refusal("IO", Some(file.path), s"cannot read $why"))
       }
     }.toMap
@@ -188,21 +195,18 @@ private[rlc] final class FileVerdicts(
   private def describe(
       file: SharedFile,
       index: Int,
-      offsets: Map[String, Int],
-      request: MergeRequest): Unit = {
-    val Sides(base, current, winner) = file.sides.map {
-      case Some(dv) => Bitmap(offsets(dv.uniqueId), dv.sizeInBytes, dv.cardinality)
-      case None => Bitmap(0, 0, 0L)
-    }
+      request: MergeRequest)(
+      bitmapOf: DeletionVectorDescriptor => Bitmap): Unit = {
+    val Sides(base, current, winner) = file.sides.map(_.fold(Bitmap(0, 0, 0, 0L))(bitmapOf))
     val rows = (file.role match {
       case LoserRole.Touched(_, added) => added.numPhysicalRecords
       case _ => file.live.numPhysicalRecords
     }).getOrElse(-1L)
     request.setFile(
       index,
-      base.offset, base.length, base.cardinality,
-      current.offset, current.length, current.cardinality,
-      winner.offset, winner.length, winner.cardinality,
+      base.array, base.offset, base.length, base.cardinality,
+      current.array, current.offset, current.length, current.cardinality,
+      winner.array, winner.offset, winner.length, winner.cardinality,
       rows)
   }
 
@@ -211,7 +215,7 @@ private[rlc] final class FileVerdicts(
       index: Int,
       request: MergeRequest,
       response: MergeResponse,
-      offsets: Map[String, Int]): FileVerdict = {
+      slices: Map[String, Slice]): FileVerdict = {
     def refuse(rule: String, detail: String): FileVerdict =
       FileVerdict.Refuse(Refusal(rule, Some(file.path), detail))
     response.verdict(index) match {
@@ -228,7 +232,7 @@ private[rlc] final class FileVerdicts(
           s"${response.detail(index)}")
       case Verdict.NOTHING_NEW => refuse("P5", response.describe(index))
       case Verdict.NOT_AN_EXTENSION | Verdict.BASE_NOT_IN_CURRENT =>
-        regardless(file, request, offsets).getOrElse(refuse("P4", response.describe(index)))
+        regardless(file, slices).getOrElse(refuse("P4", response.describe(index)))
       case Verdict.MALFORMED =>
         val dv = response.role(index) match {
           case DvRole.BASE => file.sides.base
@@ -244,12 +248,11 @@ private[rlc] final class FileVerdicts(
   }
 
   private def regardless(
-      file: SharedFile, request: MergeRequest, offsets: Map[String, Int]): Option[FileVerdict] = {
+      file: SharedFile, slices: Map[String, Slice]): Option[FileVerdict] = {
     def bytes(side: Option[DeletionVectorDescriptor]): Array[Byte] =
       side.fold(Array.emptyByteArray) { dv =>
-        val copy = new Array[Byte](dv.sizeInBytes)
-        request.slice(offsets(dv.uniqueId), dv.sizeInBytes).get(copy)
-        copy
+        val Slice(array, start) = slices(dv.uniqueId)
+        java.util.Arrays.copyOfRange(array, start, start + dv.sizeInBytes)
       }
     if (ResolutionPolicy.current.enforces("P4")) {
       None
@@ -264,5 +267,8 @@ private[rlc] final class FileVerdicts(
 }
 
 private[rlc] object FileVerdicts {
-  private final case class Bitmap(offset: Int, length: Int, cardinality: Long)
+  /** Where a DV that was read begins. */
+  private final case class Slice(array: Array[Byte], start: Int)
+  /** A DV as the request describes it. */
+  private final case class Bitmap(array: Int, offset: Int, length: Int, cardinality: Long)
 }
