@@ -173,9 +173,9 @@ public final class MergeRequest implements AutoCloseable {
     }
   }
 
-  /** How long a response most likely will be at most: twice both sides is above what a union can be. */
+  /** How long a response most likely will be at most: a union is hardly ever longer than both sides together. */
   long responseEstimate() {
-    return MergeResponse.HEADER_BYTES + (MergeResponse.ENTRY_BYTES + 72L) * fileCount + 2 * Math.max(lengths, 0L);
+    return MergeResponse.HEADER_BYTES + (MergeResponse.ENTRY_BYTES + 8L) * fileCount + Math.max(lengths, 0L) + 256;
   }
 
   /** A response buffer of at least {@code size} bytes; an earlier one is given back. */

@@ -169,9 +169,10 @@ private[rlc] final class FileVerdicts(
     statistics = ReadStatistics(onDisk.size, onDisk.map(_.sizeInBytes.toLong).sum)
     val slices = found.asScala.toMap
     // What could not be read is left out of the request, and its files are refused.
-    def unread(file: SharedFile): Option[String] = file.deletionVectors.map(_.uniqueId).collectFirst {
-      case id if failures.contains(id) || !slices.contains(id) => failures.getOrElse(id, id)
-    }
+    def unread(file: SharedFile): Option[String] =
+      file.deletionVectors.map(_.uniqueId).collectFirst {
+        case id if failures.contains(id) || !slices.contains(id) => failures.getOrElse(id, id)
+      }
     val arrays = new java.util.IdentityHashMap[Array[Byte], Integer]
     slices.values.foreach(s => arrays.computeIfAbsent(s.array, a => Int.box(request.add(a))))
     files.zipWithIndex.foreach { case (file, index) =>
