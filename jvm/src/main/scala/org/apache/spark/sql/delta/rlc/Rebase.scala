@@ -65,8 +65,10 @@ private[rlc] object Rebase {
     val stats =
       if (live.numPhysicalRecords.isDefined && live.tightBounds.contains(false)) live.stats
       else own.stats
+    // Read from the log, absent tags are an empty map, which would be written.
+    val tags = Option(live.tags).filter(_.nonEmpty).orNull
     ResolutionPolicy.current.rebasedEntry(own, live)
-      .copy(dataChange = own.dataChange, stats = stats, deletionVector = merged)
+      .copy(dataChange = own.dataChange, stats = stats, tags = tags, deletionVector = merged)
   }
 
   /** How a file that the loser changed came out: with a merged DV, or removed whole. */

@@ -42,7 +42,7 @@ private[rlc] class ResolutionPolicy {
   def rebasedTombstone(own: RemoveFile, live: AddFile): RemoveFile =
     live.removeWithTimestamp(
       own.deletionTimestamp.getOrElse(System.currentTimeMillis()), own.dataChange)
-      .copy(stats = own.stats)
+      .copy(stats = own.stats, tags = Option(live.tags).filter(_.nonEmpty).orNull)
 
   /**
    * A merged bitmap and its cardinality for a file whose bits violate P4; None, as there is none.
