@@ -160,25 +160,32 @@ class StorageRoundTripsSuite extends AnyFunSuite {
     }
   }
 
-  test("a pass above maxDvBytes reads nothing and ends in Delta's conflict, which names the limit") {
-    probed {
-      val t = table(files = 10)
-      val loser = t.startLoser(Settings(maxResolutionTimeMs = 60000L, maxDvBytes = 1000L))
-      val actions = t.prepare(loser, t.files.map(_ -> Seq(1L)).toMap)
-      t.delete(t.files.map(_ -> Seq(2L)).toMap)
-      val ((resolutions, conflict), calls) = ProbedFileSystem.watch() {
-        var thrown: Option[Throwable] = None
-        val seen = passes {
-          thrown = Some(intercept[DeltaConcurrentModificationException] {
-            loser.commit(actions, ManualUpdate)
-          })
+  Seq(
+    "deletion vectors" -> 20000L, // they have 80 KB, the winner's commit some 8
+    "winning commits" -> 1000L
+  ).foreach { case (what, limit) =>
+    test(s"$what above maxDvBytes: nothing is read, and Delta's conflict names the limit") {
+      probed {
+        val t = table(files = 10, rows = 1000000L)
+        val loser = t.startLoser(Settings(maxResolutionTimeMs = 60000L, maxDvBytes = limit))
+        val scattered = (0L until 2000L).map(_ * 400)
+        val actions = t.prepare(loser, t.files.map(_ -> scattered).toMap)
+        t.delete(t.files.map(_ -> scattered.map(_ + 1)).toMap)
+        val ((resolutions, conflict), calls) = ProbedFileSystem.watch() {
+          var thrown: Option[Throwable] = None
+          val seen = passes {
+            thrown = Some(intercept[DeltaConcurrentModificationException] {
+              loser.commit(actions, ManualUpdate)
+            })
+          }
+          (seen, thrown.get)
         }
-        (seen, thrown.get)
+        assert(calls === Nil)
+        assert(resolutions.flatMap(_.refusals).map(_.rule).distinct === Seq("BUDGET"))
+        val reasons = conflict.getSuppressed.map(_.getMessage)
+        assert(reasons.exists(reason => reason.contains(what) && reason.contains(
+          s"spark.databricks.delta.rowLevelConcurrency.maxDvBytes = $limit")), reasons.toSeq)
       }
-      assert(calls === Nil)
-      assert(resolutions.flatMap(_.refusals).map(_.rule).distinct === Seq("BUDGET"))
-      assert(conflict.getSuppressed.exists(_.getMessage.contains(
-        "spark.databricks.delta.rowLevelConcurrency.maxDvBytes = 1000")))
     }
   }
 
