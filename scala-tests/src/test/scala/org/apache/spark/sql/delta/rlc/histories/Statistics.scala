@@ -31,6 +31,7 @@ final class Statistics {
   private var holes = 0
   private var reordered = 0
   private val aborted = mutable.TreeMap.empty[String, Int]
+  private val unplanned = mutable.TreeMap.empty[String, Int]
   private val rules = mutable.TreeMap.empty[String, Int]
   private val kinds = mutable.TreeMap.empty[String, Array[Int]]
   private var both = 0
@@ -65,6 +66,7 @@ final class Statistics {
           }
           mergedFiles += d.passes.map(p => p.merged + p.removed).sum
           untouchedFiles += d.passes.map(_.untouched).sum
+        case Aborted(cause) if cause.startsWith("not planned") => bump(unplanned, cause)
         case Aborted(cause) =>
           kind(2) += 1
           bump(aborted, cause)
@@ -101,6 +103,7 @@ final class Statistics {
       s"blind appends reordered    $reordered groups",
       s"stock's own hole           $holes (untracked subqueries, not merged by us)") ++
       aborted.map { case (k, n) => f"aborted by                 $n%5d $k" } ++
+      unplanned.map { case (k, n) => f"never ran                  $n%5d $k" } ++
       rules.map { case (k, n) => f"aborts, refused by         $n%5d $k" } ++
       kinds.map { case (k, n) => f"$k%-18s committed ${n(0)}%5d, of these merged ${n(1)}%5d, aborted ${n(2)}%5d" } ++
       (if (both == 0) Nil else Seq(
