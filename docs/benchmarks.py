@@ -65,7 +65,7 @@ def plot(ratios, target):
     shapes = [r[0] for r in ratios]
     y = range(len(shapes))
     figure, axes = plt.subplots(figsize=(9, 0.5 * len(shapes) + 1.5))
-    for offset, index, label in ((0.25, 1, "the same in plain Java"), (0, 2, "delta-rlc, both copies included"),
+    for offset, index, label in ((0.25, 1, "the same in plain Java"), (0, 2, "delta-rlc, request and copy of the result included"),
                                  (-0.25, 3, "delta-rlc, in place")):
         axes.barh([i + offset for i in y], [r[index] for r in ratios], height=0.24, label=label)
     axes.plot([r[4] for r in ratios], list(y), "k|", markersize=14, label="goal")
