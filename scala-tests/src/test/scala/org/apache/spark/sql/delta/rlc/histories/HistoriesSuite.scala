@@ -28,7 +28,7 @@ class HistoriesSuite extends AnyFunSuite {
   private val seed = java.lang.Long.getLong("rlc.histories.seed", 1L)
   private lazy val lab = new Lab(flag = true)
 
-  test(s"$count random histories agree with a serial run in commit order") {
+  test(s"[S75] $count random histories agree with a serial run in commit order") {
     val campaign = new Campaign(lab, new Lab(flag = false))
     val failed = campaign.run(seed, count, stopAfter = 1)
     info(campaign.statistics.text)

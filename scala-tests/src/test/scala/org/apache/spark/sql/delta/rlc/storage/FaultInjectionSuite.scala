@@ -14,7 +14,6 @@
 package org.apache.spark.sql.delta.rlc.storage
 
 import java.io.IOException
-import java.net.URI
 import java.nio.file.{Files, Path => JPath}
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 
@@ -23,8 +22,6 @@ import scala.util.{Failure, Success, Try}
 
 import io.delta.exceptions.DeltaConcurrentModificationException
 import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
-import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{DelegateToFileSystem, Path, RawLocalFileSystem}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
@@ -35,7 +32,7 @@ import org.apache.spark.sql.delta.rlc.harness.RlcSession
  * Every call that a resolution makes to the storage fails once, before it is done, after it is
  * done, or by handing out wrong bytes. Whatever happens, the loser has committed the union or has
  * failed and left the winner's state; no commit names a DV that is not there, and no DV file that
- * a commit names, or may name, is gone.
+ * a commit names is gone. Commits of unknown outcome are FaultSuite's.
  */
 class FaultInjectionSuite extends AnyFunSuite {
   import FaultInjectionSuite._
@@ -167,41 +164,9 @@ class FaultInjectionSuite extends AnyFunSuite {
     check(result, deleteFailed = false, winners = Seq(winnerRow, 3L))
     assert(result.result.isFailure)
   }
-
-  test("a commit of unknown outcome keeps its merged DV file") {
-    LostResponseFs.rename = () => throw new IOException("injected: the commit's answer is lost")
-    val options = "fs.AbstractFileSystem.file.impl" -> classOf[LostResponseFs].getName
-    val outcome =
-      try {
-        RlcSession.withConf(RlcSession.on, options) {
-          race(new StorageProbe {})
-        }
-      } finally LostResponseFs.rename = () => ()
-    assert(outcome.result.isFailure)
-    assert(outcome.calls.forall(_.operation != "delete"))
-    val named = dvFilesNamed(outcome.table)
-    assert(named -- dvFilesOnDisk(outcome.dir) === Set.empty)
-    // It did land.
-    assert(outcome.table.deleted() ===
-      outcome.table.files.map(_ -> Seq(loserRow, winnerRow, baseRow)).toMap)
-  }
 }
 
 private object FaultInjectionSuite {
   final case class Race(
       table: SyntheticTable, dir: JPath, result: Try[Long], calls: Seq[StorageCall])
-}
-
-/** A local file system whose last rename of a commit is done but not answered. */
-class LostResponseFs(uri: URI, conf: Configuration)
-  extends DelegateToFileSystem(uri, new RawLocalFileSystem, conf, "file", false) {
-  override def getUriDefaultPort: Int = -1
-  override def renameInternal(from: Path, to: Path, overwrite: Boolean): Unit = {
-    super.renameInternal(from, to, overwrite)
-    if (to.getName == "00000000000000000004.json") LostResponseFs.rename()
-  }
-}
-
-object LostResponseFs {
-  @volatile var rename: () => Unit = () => ()
 }
