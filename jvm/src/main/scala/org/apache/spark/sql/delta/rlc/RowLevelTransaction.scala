@@ -47,6 +47,7 @@ private[rlc] class RowLevelTransaction(
     command: CommandFacts,
     settings: RowLevelConcurrencyConf.Settings)
   extends OptimisticTransaction(deltaLog, catalogTable, snapshot) {
+  import RowLevelTransaction._
 
   // ---- G9: a DML command finds its rows through filterFiles; whatever comes here is another read
 
@@ -89,7 +90,8 @@ private[rlc] class RowLevelTransaction(
       resolved
     } catch {
       case e: DeltaConcurrentModificationException =>
-        pass.refusals.foreach(refusal => e.addSuppressed(new NotReconciled(refusal)))
+        pass.refusals.take(MAX_REASONS)
+          .foreach(refusal => e.addSuppressed(new NotReconciled(refusal)))
         pass.afterAbort()
         throw e
     } finally {
@@ -161,7 +163,7 @@ private[rlc] class RowLevelTransaction(
       decided = verdicts.decide(files, deadline)
       val doubtful = decided.values.collect { case FileVerdict.Refuse(refusal) => refusal }
       refused ++= doubtful
-      doubtful.foreach(logRefusal)
+      doubtful.take(MAX_REASONS).foreach(logRefusal)
       val checked =
         if (doubtful.isEmpty) optimistic
         else runChecks(winners, resolved)
@@ -391,6 +393,11 @@ private[rlc] class RowLevelTransaction(
       RowLevelConcurrency.record(resolution)
     }
   }
+}
+
+private[rlc] object RowLevelTransaction {
+  /** A pass can refuse thousands of files for one reason; this many are told. */
+  private val MAX_REASONS = 10
 }
 
 /**
