@@ -85,7 +85,7 @@ private[rlc] final case class ReadStatistics(dvReads: Int, bytesRead: Long)
 private[rlc] final class FileVerdicts(
     reader: DeletionVectorReader,
     settings: RowLevelConcurrencyConf.Settings,
-    kept: mutable.Map[String, Array[Byte]]) {
+    kept: mutable.Map[String, FileVerdicts.Slice]) {
   import FileVerdicts._
 
   private var statistics = ReadStatistics(0, 0L)
@@ -157,14 +157,10 @@ private[rlc] final class FileVerdicts(
     val worthKeeping =
       files.flatMap(f => f.sides.base ++ f.sides.current).map(_.uniqueId).toSet
     val found = new ConcurrentHashMap[String, Slice]
-    val arrived = new ConcurrentHashMap[String, Array[Byte]]
-    val failures = reader.read(toRead, deadline) { (dv, bytes, start, length) =>
+    val failures = reader.read(toRead, deadline) { (dv, bytes, start, _) =>
       found.put(dv.uniqueId, Slice(bytes, start))
-      if (worthKeeping(dv.uniqueId)) {
-        arrived.put(dv.uniqueId, java.util.Arrays.copyOfRange(bytes, start, start + length))
-      }
     }
-    atHand.foreach(dv => found.put(dv.uniqueId, Slice(kept(dv.uniqueId), 0)))
+    atHand.foreach(dv => found.put(dv.uniqueId, kept(dv.uniqueId)))
     val onDisk = toRead.filter(dv => dv.isOnDisk && !failures.contains(dv.uniqueId))
     statistics = ReadStatistics(onDisk.size, onDisk.map(_.sizeInBytes.toLong).sum)
     val slices = found.asScala.toMap
@@ -185,7 +181,7 @@ private[rlc] final class FileVerdicts(
     }
     deadline.check()
     val response = NativeBridge.resolve(request)
-    kept ++= arrived.asScala
+    kept ++= slices.filter { case (id, _) => worthKeeping(id) }
     files.zipWithIndex.map { case (file, index) =>
       file.path -> unread(file).fold(verdict(file, index, request, response, slices)) { why =>
         FileVerdict.Refuse(Refusal("IO", Some(file.path), s"cannot read $why"))
@@ -269,7 +265,7 @@ private[rlc] final class FileVerdicts(
 
 private[rlc] object FileVerdicts {
   /** Where a DV that was read begins. */
-  private final case class Slice(array: Array[Byte], start: Int)
+  final case class Slice(array: Array[Byte], start: Int)
   /** A DV as the request describes it. */
   private final case class Bitmap(array: Int, offset: Int, length: Int, cardinality: Long)
 }

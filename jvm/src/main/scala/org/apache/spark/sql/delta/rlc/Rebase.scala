@@ -99,8 +99,9 @@ private[rlc] object Rebase {
       "numTargetFilesRemoved" -> removedFiles.toLong,
       "numTargetBytesRemoved" -> whole.flatMap(_.own.removed.size).sum)
     val targeted = changes.map { case (name, by) => name.replace("num", "numTarget") -> by }
+    val all = changes ++ targeted ++ ofMerge
     own.map { case (name, value) =>
-      val by = (changes ++ targeted ++ ofMerge).getOrElse(name, 0L)
+      val by = all.getOrElse(name, 0L)
       name -> value.toLongOption.filter(_ => by != 0).fold(value)(n => (n + by).toString)
     }
   }

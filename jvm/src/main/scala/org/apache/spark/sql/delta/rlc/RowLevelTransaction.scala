@@ -335,13 +335,14 @@ private[rlc] class RowLevelTransaction(
       memory.firstAppend = memory.firstAppend.orElse(firstBlindAppend(winners))
       memory.addBorn(chains.collect { case (path, chain) if chain.born => path })
       files.filter(file => resolved(file.path)).foreach(memory.update)
+      val earlier = memory.dvFiles
       memory.dvFiles ++= writer.files
-      if (earlierAttemptsFailed) {
+      if (earlierAttemptsFailed && earlier.nonEmpty) {
         // Replaced by this pass, and no commit can name them.
         val named = rebased.actions.collect { case a: AddFile => a.deletionVector }
           .filter(dv => dv != null && dv.isOnDisk).map(_.absolutePath(deltaLog.dataPath)).toSet
-        val (kept, stale) = memory.dvFiles.partition(named)
-        memory.dvFiles = kept
+        val stale = earlier -- named
+        memory.dvFiles --= stale
         writer.delete(stale.toSeq)
       }
     }
@@ -423,7 +424,7 @@ private[rlc] final class PassMemory {
   /** The statement's own operation metrics, as they were before the first rebase. */
   var ownMetrics: Option[Map[String, String]] = None
   /** Bitmaps by DV id that a later pass compares with again. */
-  val bitmaps: mutable.Map[String, Array[Byte]] = mutable.Map.empty
+  val bitmaps: mutable.Map[String, FileVerdicts.Slice] = mutable.Map.empty
 
   /** The live entry of a file that an earlier pass resolved. */
   def live(path: String): Option[KnownEntry] =
