@@ -15,7 +15,6 @@
 package io.github.deltarlc
 
 import java.util.concurrent.CopyOnWriteArrayList
-import java.util.concurrent.atomic.LongAdder
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -37,18 +36,26 @@ final case class Refusal(rule: String, path: Option[String], detail: String) {
 
 /**
  * What one pass of conflict resolution did. A transaction has one pass for every time it loses the
- * race; a pass looks at all commits that won since the one before.
+ * race; a pass looks at all commits that won since the one before. In a dry run there is one pass,
+ * after Delta has found a conflict, and it looks at all commits since the transaction read.
  *
  * @param tablePath the table's root
  * @param readVersion the version the transaction read
  * @param firstWinner first version the pass looked at
  * @param lastWinner last version the pass looked at, inclusive
  * @param pass 1 for the first pass of the transaction
+ * @param dryRun true when nothing was merged and Delta's own conflict exception follows whatever
+ *               the pass found; everything below then says what merging would have done
  * @param rebased true when the pass ended without a conflict; false when Delta's own conflict
  *                exception follows
+ * @param abortReason when it is not rebased, the name under which it is counted: one of those in
+ *                    docs/operations.md, such as `overlap`
+ * @param afterRebase true when an earlier pass of the transaction had merged or let pass a file
  * @param merged data files that got a merged deletion vector
  * @param removed data files whose last rows the two sides removed together, now removed whole
  * @param untouched data files that winners shrank and this transaction did not change
+ * @param ownRows rows of this statement in the files it merged or removed
+ * @param unionRows rows that those files have lost now, this statement's and everybody else's
  * @param refusals what was left to Delta's own checks and why; a pass can refuse a file and still
  *                 commit when none of Delta's checks minds
  * @param dvReads deletion vectors read from storage
@@ -63,10 +70,15 @@ final case class Resolution(
     firstWinner: Long,
     lastWinner: Long,
     pass: Int,
+    dryRun: Boolean,
     rebased: Boolean,
+    abortReason: Option[String],
+    afterRebase: Boolean,
     merged: Seq[String],
     removed: Seq[String],
     untouched: Seq[String],
+    ownRows: Long,
+    unionRows: Long,
     refusals: Seq[Refusal],
     dvReads: Int,
     bytesRead: Long,
@@ -74,31 +86,18 @@ final case class Resolution(
     bytesWritten: Long,
     micros: Long)
 
-/** Told of every pass, on the thread of the transaction and before it tries to commit again. */
+/** Told of every pass, on the thread of the transaction and before it commits again or fails. */
 trait ResolutionListener {
   def onResolution(resolution: Resolution): Unit
 }
 
 /**
- * What this JVM's row-level transactions did so far, and who wants to be told of it.
- *
- * Counters only grow, and are safe to read from any thread.
+ * Who wants to be told of row-level resolutions. They are counted by a metrics source of Spark's,
+ * `rowLevelConcurrency`; see docs/operations.md.
  */
 object RowLevelConcurrency extends Logging {
 
   private val listeners = new CopyOnWriteArrayList[ResolutionListener]
-  private val resolvedPasses = new LongAdder
-  private val abortedPasses = new LongAdder
-  private val mergedFiles = new LongAdder
-
-  /** Passes that ended without a conflict although winners changed files of the transaction. */
-  def resolved: Long = resolvedPasses.sum()
-
-  /** Passes that ended in Delta's own conflict exception. */
-  def aborted: Long = abortedPasses.sum()
-
-  /** Data files whose deletion vectors were merged. */
-  def filesMerged: Long = mergedFiles.sum()
 
   /** From now on `listener` hears of every pass. A listener that throws is logged and kept. */
   def addListener(listener: ResolutionListener): Unit = listeners.add(listener)
@@ -106,17 +105,10 @@ object RowLevelConcurrency extends Logging {
   /** Takes back [[addListener]]; nothing happens when `listener` was not added. */
   def removeListener(listener: ResolutionListener): Unit = listeners.remove(listener)
 
-  /** Counts a pass and tells the listeners. For this library's own use. */
-  def record(resolution: Resolution): Unit = {
-    if (!resolution.rebased) {
-      abortedPasses.increment()
-    } else if ((resolution.merged ++ resolution.removed ++ resolution.untouched).nonEmpty) {
-      resolvedPasses.increment()
-      mergedFiles.add(resolution.merged.size.toLong)
-    }
+  /** Tells the listeners of a pass. For this library's own use. */
+  def tell(resolution: Resolution): Unit =
     listeners.asScala.foreach { listener =>
       try listener.onResolution(resolution)
       catch { case NonFatal(e) => logWarning("A resolution listener failed", e) }
     }
-  }
 }

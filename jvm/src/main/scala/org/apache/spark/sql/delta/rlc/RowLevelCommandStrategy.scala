@@ -62,9 +62,10 @@ private[rlc] final class RowLevelCommandExec(command: RunnableCommand)
 
 /** What the extension needs from this package. */
 object RowLevelCommandStrategy {
-  /** Registers the confs and gives the strategy to inject. */
+  /** Registers the confs and the metrics, and gives the strategy to inject. */
   def create(): SparkStrategy = {
     RowLevelConcurrencyConf.register()
+    RowLevelMetrics.current
     new RowLevelCommandStrategy
   }
 }

@@ -34,6 +34,14 @@ private[rlc] object RowLevelConcurrencyConf extends DeltaSQLConfUtils {
       .booleanConf
       .createWithDefault(false)
 
+  val DRY_RUN: ConfigEntry[Boolean] =
+    buildConf("rowLevelConcurrency.dryRun")
+      .doc("Lets every lost race end as on stock Delta, and counts and logs which of the " +
+        "conflicts would have been merged. Nothing is merged or written. When true, " +
+        "rowLevelConcurrency.enabled does not matter. Read once for each statement.")
+      .booleanConf
+      .createWithDefault(false)
+
   val MAX_RESOLUTION_TIME_MS: ConfigEntry[Long] =
     buildConf("rowLevelConcurrency.maxResolutionTimeMs")
       .doc("Longest time in milliseconds that one pass of conflict resolution may spend on " +
@@ -53,16 +61,20 @@ private[rlc] object RowLevelConcurrencyConf extends DeltaSQLConfUtils {
       .createWithDefault(512L * 1024 * 1024)
 
   /** Registers the confs; an object's fields are set when it is first touched. */
-  def register(): Unit = Seq(ENABLED, MAX_RESOLUTION_TIME_MS, MAX_DV_BYTES).foreach(_.key)
+  def register(): Unit =
+    Seq(ENABLED, DRY_RUN, MAX_RESOLUTION_TIME_MS, MAX_DV_BYTES).foreach(_.key)
 
   /** The values of one statement. */
-  final case class Settings(maxResolutionTimeMs: Long, maxDvBytes: Long)
+  final case class Settings(
+      maxResolutionTimeMs: Long, maxDvBytes: Long, dryRun: Boolean = false)
 
   /** The settings of a statement that starts now; None when the feature is off. */
-  def settings(conf: SQLConf): Option[Settings] =
-    if (conf.getConf(ENABLED)) {
-      Some(Settings(conf.getConf(MAX_RESOLUTION_TIME_MS), conf.getConf(MAX_DV_BYTES)))
+  def settings(conf: SQLConf): Option[Settings] = {
+    val dryRun = conf.getConf(DRY_RUN)
+    if (dryRun || conf.getConf(ENABLED)) {
+      Some(Settings(conf.getConf(MAX_RESOLUTION_TIME_MS), conf.getConf(MAX_DV_BYTES), dryRun))
     } else {
       None
     }
+  }
 }

@@ -13,8 +13,9 @@
  */
 package org.apache.spark.sql.delta.rlc
 
+import io.github.deltarlc.Refusal
 import io.github.deltarlc.jni.NativeLibrary
-import org.apache.spark.sql.delta.{OptimisticTransaction, TransactionExecutionObserver}
+import org.apache.spark.sql.delta.{DeltaConcurrentModificationException, OptimisticTransaction, TransactionExecutionObserver}
 
 import org.apache.spark.internal.Logging
 
@@ -33,19 +34,32 @@ private[rlc] final class RowLevelObserver(
 
   // What starts after the command's own commit is a post-commit hook's, such as auto compaction.
   @volatile private var committed = false
+  /** The line that left the last transaction to Delta, with its table; None when it is ours. */
+  @volatile private var leftToDelta: Option[(String, Refusal)] = None
 
   override def startingTransaction(f: => OptimisticTransaction): OptimisticTransaction = {
     val txn = replaced.startingTransaction(f)
     if (committed) txn else swapped(txn)
   }
 
-  private def swapped(txn: OptimisticTransaction): OptimisticTransaction =
-    RuleTable.check(RuleTable.start, StartFacts(command, txn)) match {
+  private def swapped(txn: OptimisticTransaction): OptimisticTransaction = {
+    val refusal = RuleTable.check(RuleTable.start, StartFacts(command, txn))
+    leftToDelta = refusal.map(Option(txn.deltaLog).fold("a new table")(_.dataPath.toString) -> _)
+    refusal match {
       case None =>
         new RowLevelTransaction(txn.deltaLog, txn.catalogTable, txn.snapshot, command, settings)
-      case Some(refusal) =>
-        logDebug(s"Delta's own transaction is used: $refusal")
-        txn
+      case Some(_) => txn
+    }
+  }
+
+  /** Tells of a conflict whose transaction was Delta's own. */
+  private def failed(conflict: DeltaConcurrentModificationException): Unit =
+    if (!committed) leftToDelta.foreach { case (table, refusal) =>
+      val reason = RuleTable.countedAs(refusal.rule)
+      logInfo(s"Row-level concurrency on $table: conflict (${reason.name}); Delta's own " +
+        s"transaction ran, refused: $refusal")
+      RowLevelMetrics.current.foreach(_.recordAbort(reason, settings.dryRun))
+      if (!settings.dryRun) conflict.addSuppressed(new NotReconciled(refusal))
     }
 
   override def createChild(): TransactionExecutionObserver = replaced.createChild()
@@ -90,6 +104,10 @@ private[rlc] object RowLevelObserver extends Logging {
       TransactionExecutionObserver.setObserver(ours)
       try {
         body
+      } catch {
+        case e: DeltaConcurrentModificationException =>
+          ours.failed(e)
+          throw e
       } finally {
         // A chained observer may have moved on by itself; that is not ours to undo.
         if (TransactionExecutionObserver.getObserver eq ours) {

@@ -13,6 +13,8 @@
  */
 package org.apache.spark.sql.delta.rlc
 
+import java.util.Locale
+
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
@@ -79,25 +81,34 @@ private[rlc] class RowLevelTransaction(
       conflictingCommitFiles: Seq[FileStatus],
       commitIsolationLevel: IsolationLevel): CurrentTransactionInfo = {
     memory.passes += 1
-    val pass = new Pass(currentTransactionInfo, firstWinningVersion, lastWinningVersion,
-      conflictingCommitFiles, commitIsolationLevel)
     def stock(): CurrentTransactionInfo = super.resolveConflicts(currentTransactionInfo,
       firstWinningVersion, lastWinningVersion, conflictingCommitFiles, commitIsolationLevel)
-    var rebased = false
-    try {
-      val resolved = pass.resolve(() => stock())
-      rebased = true
-      resolved
-    } catch {
-      case e: DeltaConcurrentModificationException =>
-        pass.refusals.take(MAX_REASONS)
-          .foreach(refusal => e.addSuppressed(new NotReconciled(refusal)))
-        pass.afterAbort()
-        throw e
-    } finally {
-      pass.report(rebased)
+    def pass(lost: LostRace): Pass = new Pass(
+      lost.info, lost.firstWinner, lastWinningVersion, lost.commitFiles, commitIsolationLevel)
+    val lost = LostRace(currentTransactionInfo, firstWinningVersion, conflictingCommitFiles)
+    if (settings.dryRun) {
+      memory.lost = Some(memory.lost.fold(lost)(_.andThen(lost)))
+      try {
+        stock()
+      } catch {
+        case e: DeltaConcurrentModificationException =>
+          withoutConsequences(memory.lost.foreach(pass(_).rehearse(e)))
+          throw e
+      }
+    } else {
+      pass(lost).resolveAndReport(stock())
     }
   }
+
+  /** Runs what a dry run does beside Delta, whose conflict follows as it would without us. */
+  private def withoutConsequences(dryRun: => Unit): Unit =
+    try {
+      dryRun
+    } catch {
+      case _: InterruptedException => Thread.currentThread().interrupt()
+      case e @ (NonFatal(_) | _: LinkageError) =>
+        logWarning(s"A dry run on ${deltaLog.dataPath} failed", e)
+    }
 
   /** One pass: all commits that won since the transaction read, or since the pass before. */
   private final class Pass(
@@ -115,13 +126,40 @@ private[rlc] class RowLevelTransaction(
     private val writer =
       new MergedDeletionVectorWriter(deltaLog.dataPath, hadoopConf, info.metadata)
     private var refused = Vector.empty[Refusal]
+    private var shared = Seq.empty[SharedFile]
     private var decided = Map.empty[String, FileVerdict]
     private var bytesWritten = 0L
     private var earlierAttemptsFailed = false
+    private val mergedBefore = memory.hasResolvedFiles
 
-    def refusals: Seq[Refusal] = refused
+    /** Merges what can be merged; `stock` is Delta's own resolution, for when nothing can. */
+    def resolveAndReport(stock: => CurrentTransactionInfo): CurrentTransactionInfo = {
+      val resolved =
+        try {
+          examine().fold(stock)(rebase)
+        } catch {
+          case e: Throwable =>
+            if (e.isInstanceOf[DeltaConcurrentModificationException]) {
+              refused.take(MAX_REASONS).foreach(r => e.addSuppressed(new NotReconciled(r)))
+              afterAbort()
+            }
+            report(Some(e))
+            throw e
+        }
+      report(failure = None)
+      resolved
+    }
 
-    def resolve(stock: () => CurrentTransactionInfo): CurrentTransactionInfo = {
+    /** Reports what [[resolveAndReport]] would have made of `conflict`, and writes nothing. */
+    def rehearse(conflict: DeltaConcurrentModificationException): Unit = report(
+      try {
+        if (examine().isDefined) None else Some(conflict)
+      } catch {
+        case NonFatal(e) => Some(e)
+      })
+
+    /** All that is found out before anything is written; None when it is Delta's business alone. */
+    private def examine(): Option[Examined] = {
       val logBytes = commitFiles.map(_.getLen).sum
       gate(info.protocol, info.metadata).orElse {
         if (logBytes > settings.maxDvBytes) {
@@ -133,12 +171,12 @@ private[rlc] class RowLevelTransaction(
       } match {
         case Some(refusal) =>
           refused :+= refusal
-          stock()
+          None
         case None =>
           val winners = commitFiles.map(WinningCommitSummary.createFromFileStatus(deltaLog, _))
-          // Our own commit, whose success was lost on the way: Delta's business alone.
-          if (resolveAgainstWinningCommit(winners.head, firstVersion, info).isDefined) stock()
-          else resolveAgainst(winners)
+          // Our own commit, whose success was lost on the way.
+          if (resolveAgainstWinningCommit(winners.head, firstVersion, info).isDefined) None
+          else Some(examine(winners))
       }
     }
 
@@ -146,7 +184,7 @@ private[rlc] class RowLevelTransaction(
       RuleTable.check(RuleTable.conflict,
         ConflictFacts(command, info, protocol, metadata, isolationLevel, sawOtherScan))
 
-    private def resolveAgainst(winners: Seq[WinningCommitSummary]): CurrentTransactionInfo = {
+    private def examine(winners: Seq[WinningCommitSummary]): Examined = {
       // The version this transaction tried to write is somebody else's, so its attempt failed.
       earlierAttemptsFailed = winners.head.commitInfo.flatMap(_.txnId).exists(_ != txnId)
       val chains = follow(winners)
@@ -156,8 +194,9 @@ private[rlc] class RowLevelTransaction(
         case Some(refusal) =>
           refused :+= refusal
           Nil
-        case None => shared(chains, winners)
+        case None => sharedFiles(chains, winners)
       }
+      shared = files
       // First as if all files were disjoint: a conflict that no DV can settle costs no read.
       val optimistic = runChecks(winners, files.map(_.path).toSet)
       decided = verdicts.decide(files, deadline)
@@ -167,9 +206,7 @@ private[rlc] class RowLevelTransaction(
       val checked =
         if (doubtful.isEmpty) optimistic
         else runChecks(winners, resolved)
-      val rebased = rebase(checked, files.map(file => file.path -> file).toMap, winners)
-      remember(winners, chains, files, rebased)
-      rebased
+      Examined(winners, chains, files, checked)
     }
 
     private def resolved(path: String): Boolean =
@@ -212,7 +249,7 @@ private[rlc] class RowLevelTransaction(
       }
 
     /** The files whose structure allows a merge; the others are refused with their reason. */
-    private def shared(
+    private def sharedFiles(
         chains: Map[String, WinnerChain],
         winners: Seq[WinningCommitSummary]): Seq[SharedFile] = {
       val firstSkippedAppend =
@@ -269,10 +306,8 @@ private[rlc] class RowLevelTransaction(
 
     // -- the rebase
 
-    private def rebase(
-        checked: CurrentTransactionInfo,
-        files: Map[String, SharedFile],
-        winners: Seq[WinningCommitSummary]): CurrentTransactionInfo = {
+    private def rebase(examined: Examined): CurrentTransactionInfo = {
+      val Examined(winners, chains, files, checked) = examined
       val merged = decided.toSeq.collect { case (path, FileVerdict.Merge(bitmap)) =>
         path -> bitmap
       }.sortBy(_._1)
@@ -290,23 +325,26 @@ private[rlc] class RowLevelTransaction(
             throw e
         }
       bytesWritten = merged.map(_._2.bytes.length.toLong).sum
-      try {
-        validate(rebased(checked, files, descriptors))
-      } catch {
-        case e: Throwable =>
-          writer.delete(writer.files)
-          throw e
-      }
+      val rebasedInfo =
+        try {
+          validate(rebased(checked, files, descriptors))
+        } catch {
+          case e: Throwable =>
+            writer.delete(writer.files)
+            throw e
+        }
+      remember(winners, chains, files, rebasedInfo)
+      rebasedInfo
     }
 
     private def rebased(
         checked: CurrentTransactionInfo,
-        files: Map[String, SharedFile],
+        files: Seq[SharedFile],
         descriptors: Map[String, DeletionVectorDescriptor]): CurrentTransactionInfo = {
-      val targets = files.collect { case (path, SharedFile(_, _, own: LoserRole.Touched, live))
+      val targets = files.collect { case SharedFile(path, _, own: LoserRole.Touched, live)
           if resolved(path) =>
         path -> Rebase.Target(own, live, descriptors.get(path))
-      }
+      }.toMap
       val outcomes = memory.outcomes ++ targets.map { case (path, target) =>
         path -> Rebase.Outcome(target.own, whole = target.merged.isEmpty)
       }
@@ -363,40 +401,81 @@ private[rlc] class RowLevelTransaction(
       }
     }
 
-    def report(rebased: Boolean): Unit = {
+    private def report(failure: Option[Throwable]): Unit = {
+      val rebased = failure.isEmpty
       def paths(of: PartialFunction[FileVerdict, Unit]): Seq[String] =
         decided.collect { case (path, verdict) if rebased && of.isDefinedAt(verdict) => path }
           .toSeq.sorted
+      def cardinality(dv: DeletionVectorDescriptor): Long = Option(dv).fold(0L)(_.cardinality)
+      val rows = shared.map(file => (file, decided.get(file.path))).collect {
+        case (file, Some(FileVerdict.Merge(union))) if rebased => (file, union.cardinality)
+        case (file, Some(FileVerdict.RemoveWhole)) if rebased =>
+          (file, file.live.numPhysicalRecords.getOrElse(0L))
+      }
       val resolution = Resolution(
         tablePath = deltaLog.dataPath.toString,
         readVersion = readVersion,
         firstWinner = firstVersion,
         lastWinner = lastVersion,
         pass = memory.passes,
+        dryRun = settings.dryRun,
         rebased = rebased,
+        abortReason = failure.map(AbortReason.of(refused, _).name),
+        afterRebase = mergedBefore,
         merged = paths { case FileVerdict.Merge(_) => },
         removed = paths { case FileVerdict.RemoveWhole => },
         untouched = paths { case FileVerdict.Keep => },
+        ownRows = rows.map { case (file, _) =>
+          cardinality(file.current) - cardinality(file.base)
+        }.sum,
+        unionRows = rows.map(_._2).sum,
         refusals = refused,
         dvReads = verdicts.read.dvReads,
         bytesRead = verdicts.read.bytesRead,
         dvFilesWritten = if (rebased) writer.files.map(_.getName) else Nil,
         bytesWritten = if (rebased) bytesWritten else 0L,
         micros = (System.nanoTime() - startNanos) / 1000)
-      logInfo(s"Row-level concurrency on ${resolution.tablePath}: versions $firstVersion to " +
-        s"$lastVersion ${if (rebased) "resolved" else "conflict"} in pass ${memory.passes}; " +
-        s"${resolution.merged.size} files merged, ${resolution.removed.size} removed whole, " +
-        s"${resolution.untouched.size} untouched, ${resolution.dvReads} deletion vectors " +
-        s"(${resolution.bytesRead} bytes) read, $bytesWritten bytes written, " +
-        s"${resolution.micros} us; " +
-        (if (refused.isEmpty) "nothing refused" else s"refused: ${refused.take(5).mkString("; ")}"))
+      logInfo(line(resolution, failure))
       recordDeltaEvent(deltaLog, "delta.rowLevelConcurrency.resolve", data = resolution)
-      RowLevelConcurrency.record(resolution)
+      RowLevelMetrics.current.foreach(_.record(resolution))
+      RowLevelConcurrency.tell(resolution)
+    }
+
+    private def line(r: Resolution, failure: Option[Throwable]): String = {
+      val outcome = (r.abortReason, r.dryRun) match {
+        case (None, false) => "resolved"
+        case (None, true) => "conflict that merging would have resolved (dry run)"
+        case (Some(reason), false) => s"conflict ($reason)"
+        case (Some(reason), true) => s"conflict, with merging too ($reason; dry run)"
+      }
+      val error = failure.filterNot(_.isInstanceOf[DeltaConcurrentModificationException])
+      s"Row-level concurrency on ${r.tablePath}: versions ${r.firstWinner} to ${r.lastWinner} " +
+        s"$outcome in pass ${r.pass}; ${r.merged.size} files merged, ${r.removed.size} removed " +
+        s"whole, ${r.untouched.size} untouched, ${r.ownRows} rows of this statement in a union " +
+        s"of ${r.unionRows}, ${r.dvReads} deletion vectors (${r.bytesRead} bytes) read, " +
+        s"${r.bytesWritten} bytes written, ${String.format(Locale.ROOT, "%.1f", r.micros / 1e3)} " +
+        s"ms; " +
+        (if (refused.isEmpty) "nothing refused" else s"refused: ${refused.take(5).mkString("; ")}") +
+        error.fold("")(e => s"; failed: $e")
     }
   }
 }
 
 private[rlc] object RowLevelTransaction {
+  /** What an attempt to commit met: the winners' commits, and what the transaction wanted then. */
+  final case class LostRace(
+      info: CurrentTransactionInfo, firstWinner: Long, commitFiles: Seq[FileStatus]) {
+    /** As one race, seen from where this one began. */
+    def andThen(later: LostRace): LostRace = copy(commitFiles = commitFiles ++ later.commitFiles)
+  }
+
+  /** A pass as far as it can be taken without writing. */
+  private final case class Examined(
+      winners: Seq[WinningCommitSummary],
+      chains: Map[String, WinnerChain],
+      files: Seq[SharedFile],
+      checked: CurrentTransactionInfo)
+
   /** A pass can refuse thousands of files for one reason; this many are told. */
   private val MAX_REASONS = 10
 }
@@ -425,6 +504,12 @@ private[rlc] final class PassMemory {
   var ownMetrics: Option[Map[String, String]] = None
   /** Bitmaps by DV id that a later pass compares with again. */
   val bitmaps: mutable.Map[String, FileVerdicts.Slice] = mutable.Map.empty
+
+  /** All races so far as one; kept in a dry run, which looks at them when Delta has a conflict. */
+  var lost: Option[RowLevelTransaction.LostRace] = None
+
+  /** Whether a pass so far has merged or let pass a file. */
+  def hasResolvedFiles: Boolean = files.nonEmpty
 
   /** The live entry of a file that an earlier pass resolved. */
   def live(path: String): Option[KnownEntry] =

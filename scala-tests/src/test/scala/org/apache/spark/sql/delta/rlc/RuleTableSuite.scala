@@ -25,12 +25,24 @@ class RuleTableSuite extends AnyFunSuite {
 
   private def rendered: String =
     RuleTable.all.map { rule =>
-      s"| **${rule.id}** | ${rule.condition} | ${rule.reason} | ${rule.counterexample} |"
+      s"| **${rule.id}** | ${rule.condition} | ${rule.reason} | ${rule.counterexample} | ${rule.countedAs.name} |"
     }.mkString("\n")
 
   test("docs/rules.md shows every line of the rule table as the code has it") {
     val shown = new String(Files.readAllBytes(page), UTF_8).linesIterator
       .filter(_.matches("\\| \\*\\*[GP]\\d+\\*\\* \\|.*")).mkString("\n")
+    assert(shown === rendered, s"\n$page should have these lines:\n$rendered\n")
+  }
+
+  test("docs/operations.md shows every reason under which an abort is counted") {
+    val counts = RuleTable.all.map(rule => rule.id -> rule.countedAs) ++ RuleTable.circumstances
+    val rendered = AbortReason.all.map { reason =>
+      val lines = counts.collect { case (id, `reason`) => id }.mkString(", ")
+      s"| `aborted.${reason.name}` | ${reason.meaning} | $lines |"
+    }.mkString("\n")
+    val page = Paths.get(System.getProperty("delta.rlc.test.root"), "docs", "operations.md")
+    val shown = new String(Files.readAllBytes(page), UTF_8).linesIterator
+      .filter(_.startsWith("| `aborted.")).mkString("\n")
     assert(shown === rendered, s"\n$page should have these lines:\n$rendered\n")
   }
 

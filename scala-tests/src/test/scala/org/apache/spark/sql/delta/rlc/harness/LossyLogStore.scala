@@ -22,8 +22,9 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 /**
- * The log store of the local file system, which can lose the answer to one commit: the file is
- * written, and the writer is told that somebody else's is there.
+ * The log store of the local file system, which can let something happen right before a commit is
+ * written, and can lose the answer to one: the file is written, and the writer is told that
+ * somebody else's is there.
  */
 class LossyLogStore(conf: Configuration) extends LocalLogStore(conf) {
   override def write(
@@ -31,6 +32,7 @@ class LossyLogStore(conf: Configuration) extends LocalLogStore(conf) {
       actions: JIterator[String],
       overwrite: java.lang.Boolean,
       hadoopConf: Configuration): Unit = {
+    LossyLogStore.takeHook(path.getName).foreach(_.apply())
     super.write(path, actions, overwrite, hadoopConf)
     if (LossyLogStore.take(path.getName)) {
       throw new FileAlreadyExistsException(path.toString)
@@ -44,6 +46,24 @@ object LossyLogStore {
   private def take(name: String): Boolean = {
     val wanted = armed.get()
     wanted.contains(name) && armed.compareAndSet(wanted, None)
+  }
+
+  private val hook = new AtomicReference[Option[(String, () => Unit)]](None)
+
+  private def takeHook(name: String): Option[() => Unit] = {
+    val set = hook.get()
+    set.collect { case (`name`, f) if hook.compareAndSet(set, None) => f }
+  }
+
+  /** Runs `body` with `f` run once, before the first attempt to write `version`; fails without. */
+  def beforeWriting[T](version: Long)(f: => Unit)(body: => T): T = {
+    val name = f"$version%020d.json"
+    hook.set(Some((name, () => f)))
+    try {
+      val result = body
+      if (hook.get().nonEmpty) throw new AssertionError(s"nobody wrote $name")
+      result
+    } finally hook.set(None)
   }
 
   /** Runs `body` with the answer to the commit of `version` lost, once; fails when none was. */

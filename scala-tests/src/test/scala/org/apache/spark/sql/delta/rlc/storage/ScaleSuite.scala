@@ -19,16 +19,12 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.logging.log4j.{Level, LogManager}
-import org.apache.logging.log4j.core.{Appender, LogEvent, Logger}
-import org.apache.logging.log4j.core.appender.AbstractAppender
-import org.apache.logging.log4j.core.config.Property
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
 import org.apache.spark.sql.delta.rlc.DeletionVectorReader
 import org.apache.spark.sql.delta.rlc.bench.ScaleBench
-import org.apache.spark.sql.delta.rlc.harness.RlcSession
+import org.apache.spark.sql.delta.rlc.harness.{LogLines, RlcSession}
 
 /** Very many files, very many winners, and a store that takes its time. */
 class ScaleSuite extends AnyFunSuite {
@@ -49,10 +45,7 @@ class ScaleSuite extends AnyFunSuite {
 
   test("a pass that waits for the store says how far it is") {
     val said = new CountDownLatch(1)
-    val appender = new AbstractAppender("progress", null, null, true, Property.EMPTY_ARRAY) {
-      override def append(event: LogEvent): Unit =
-        if (event.getMessage.getFormattedMessage.contains("0 of 2 files read")) said.countDown()
-    }
+    def listen(line: String): Unit = if (line.contains("0 of 2 files read")) said.countDown()
     val patient = new StorageProbe {
       // Answers when the pass has said that it waits.
       override def before(call: StorageCall): Unit =
@@ -64,24 +57,10 @@ class ScaleSuite extends AnyFunSuite {
       val loser = t.startLoser()
       val actions = t.prepare(loser, Map(t.files.head -> Seq(1L)))
       t.delete(Map(t.files.head -> Seq(2L)))
-      listening(appender, classOf[DeletionVectorReader]) {
+      LogLines.listening(classOf[DeletionVectorReader])(listen) {
         ProbedFileSystem.watch(patient)(loser.commit(actions, ManualUpdate))
       }
       assert(t.deleted() === Map(t.files.head -> Seq(1L, 2L)))
-    }
-  }
-
-  private def listening(appender: Appender, of: Class[_])(body: => Unit): Unit = {
-    val logger = LogManager.getLogger(of).asInstanceOf[Logger]
-    val level = logger.getLevel
-    appender.start()
-    logger.addAppender(appender)
-    logger.setLevel(Level.INFO)
-    try {
-      body
-    } finally {
-      logger.setLevel(level)
-      logger.removeAppender(appender)
     }
   }
 }
