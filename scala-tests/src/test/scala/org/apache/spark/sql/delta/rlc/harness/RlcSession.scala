@@ -18,8 +18,8 @@ import java.nio.file.{Files, Path => JPath}
 import org.apache.spark.sql.SparkSession
 
 /**
- * The one Spark session of all suites: local, small, without whole-stage code generation, since
- * these tables have a dozen rows and compiling a plan costs more than running it.
+ * The one Spark session of all suites: local, small, without code generation, since these tables
+ * have a dozen rows and compiling a plan costs more than running it.
  */
 object RlcSession {
 
@@ -45,6 +45,7 @@ object RlcSession {
     "spark.default.parallelism" -> "2",
     "spark.sql.adaptive.enabled" -> "false",
     "spark.sql.codegen.wholeStage" -> "false",
+    "spark.sql.codegen.factoryMode" -> "NO_CODEGEN",
     "spark.sql.ui.explainMode" -> "simple",
     "spark.sql.maxPlanStringLength" -> "1000",
     "spark.broadcast.compress" -> "false",
