@@ -53,10 +53,12 @@ pub enum Location {
 #[non_exhaustive]
 pub enum DescriptorError {
     /// The text is not Z85.
-    #[error("DV_DESCRIPTOR: {text:?} is not Z85")]
+    #[error("DV_DESCRIPTOR at byte {offset}: {what}")]
     Encoding {
-        /// The text.
-        text: String,
+        /// Where in the encoded text.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
     },
     /// The text is too short for what it should say.
     #[error("DV_DESCRIPTOR: expected {expected} {what}, got {got}")]
@@ -156,19 +158,22 @@ const DIGITS: &[u8; 85] =
 /// # Errors
 /// [`DescriptorError::Encoding`].
 pub fn decode_z85(text: &str) -> Result<Vec<u8>, DescriptorError> {
-    let bad = || DescriptorError::Encoding { text: text.to_owned() };
+    let bad = |offset: usize, what| DescriptorError::Encoding { offset: offset as u64, what };
     let (groups, rest) = text.as_bytes().as_chunks::<5>();
     if !rest.is_empty() {
-        return Err(bad());
+        return Err(bad(text.len(), "the text of Z85 ends inside a group of five"));
     }
     let mut bytes = Vec::with_capacity(groups.len() * 4);
-    for group in groups {
+    for (index, group) in groups.iter().enumerate() {
         let mut number = 0u64;
-        for character in group {
-            let digit = DIGITS.iter().position(|digit| digit == character).ok_or_else(bad)?;
+        for (place, character) in group.iter().enumerate() {
+            let digit = DIGITS.iter().position(|digit| digit == character);
+            let digit = digit.ok_or_else(|| bad(5 * index + place, "not a digit of Z85"))?;
             number = number * 85 + digit as u64;
         }
-        bytes.extend_from_slice(&u32::try_from(number).map_err(|_| bad())?.to_be_bytes());
+        let word = u32::try_from(number)
+            .map_err(|_| bad(5 * index, "a group of Z85 that is more than four bytes"))?;
+        bytes.extend_from_slice(&word.to_be_bytes());
     }
     Ok(bytes)
 }
@@ -214,6 +219,10 @@ mod tests {
         for bad in ["Hello\u{e9}orl", "Hell", "#####", "Hell\"", "Hell "] {
             assert!(decode_z85(bad).is_err(), "{bad}");
         }
+        assert_eq!(
+            decode_z85("HelloWor\"d").unwrap_err().to_string(),
+            "DV_DESCRIPTOR at byte 8: not a digit of Z85"
+        );
         for len in 0..20u8 {
             let bytes: Vec<u8> = (0..len).map(|i| i.wrapping_mul(91)).collect();
             let decoded = decode_z85(&encode_z85(&bytes)).unwrap();

@@ -21,7 +21,7 @@ pub const FIRST_OFFSET: u64 = 1;
 #[non_exhaustive]
 pub enum FrameError {
     /// The file has another version, or is empty.
-    #[error("DV_FILE_VERSION: expected version {FILE_VERSION}, got {got:?}")]
+    #[error("DV_FILE_VERSION at byte 0: expected version {FILE_VERSION}, got {got:?}")]
     Version {
         /// The first byte of the file, if it has one.
         got: Option<u8>,

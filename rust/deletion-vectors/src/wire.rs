@@ -299,21 +299,25 @@ fn entries(table: &[i64]) -> Result<&[[i64; ENTRY_NUMBERS]], WireError> {
     }
 }
 
-/// A length of the response that is always enough, from the lengths of the bitmaps alone.
+/// That the response needs more space: a length that is always enough, from the lengths of the bitmaps alone. A request
+/// cannot ask for more by stating lengths that are not there.
 #[cold]
-fn max_response_len(table: &[[i64; ENTRY_NUMBERS]]) -> Result<usize, WireError> {
-    let mut len = HEADER_LEN + table.len() * RESPONSE_ENTRY_LEN;
-    for (file, numbers) in table.iter().enumerate() {
-        let [_, current, winner] = Entry::parse(file, numbers)?.spans;
-        if current.len != 0 {
-            len = len.saturating_add(
-                max_merged_len(current.len, winner.len)
-                    .checked_next_multiple_of(8)
-                    .unwrap_or(usize::MAX),
-            );
+fn no_space(table: &[[i64; ENTRY_NUMBERS]], arrays: &mut impl Arrays) -> WireError {
+    let mut needed = HEADER_LEN + table.len() * RESPONSE_ENTRY_LEN;
+    for (index, numbers) in table.iter().enumerate() {
+        let file = Entry::parse(index, numbers).and_then(|entry| entry.input(index, arrays));
+        match file {
+            Ok(FileInput { current: Some(current), winner, .. }) => {
+                let winner_len = winner.map_or(0, |winner| winner.bytes.len());
+                let len = max_merged_len(current.bytes.len(), winner_len);
+                needed =
+                    needed.saturating_add(len.checked_next_multiple_of(8).unwrap_or(usize::MAX));
+            }
+            Ok(_) => {}
+            Err(error) => return error,
         }
     }
-    Ok(len)
+    WireError::NoSpace { needed }
 }
 
 /// Answers a request and gives the number of bytes used of the response.
@@ -328,12 +332,8 @@ pub fn resolve(
 ) -> Result<usize, WireError> {
     let table = entries(table)?;
     let entries = HEADER_LEN + table.len() * RESPONSE_ENTRY_LEN;
-    let no_space = || match max_response_len(table) {
-        Ok(needed) => WireError::NoSpace { needed },
-        Err(error) => error,
-    };
     let Some((head, blobs)) = response.split_at_mut_checked(entries) else {
-        return Err(no_space());
+        return Err(no_space(table, arrays));
     };
     let (header, head) = head.split_at_mut(HEADER_LEN);
     let mut merger = Merger::new();
@@ -350,11 +350,11 @@ pub fn resolve(
                     used = end.next_multiple_of(8);
                     match blobs.get_mut(end..used) {
                         Some(padding) => padding.fill(0),
-                        None => return Err(no_space()),
+                        None => return Err(no_space(table, arrays)),
                     }
                 }
             }
-            Err(MergeError::NoSpace { .. }) => return Err(no_space()),
+            Err(MergeError::NoSpace { .. }) => return Err(no_space(table, arrays)),
             Err(MergeError::Internal(what)) => {
                 return Err(WireError::Internal { file: index, what });
             }

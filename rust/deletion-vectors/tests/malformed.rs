@@ -175,7 +175,7 @@ fn every_code_is_given_for_what_it_stands_for() {
 }
 
 #[test]
-fn row_range_is_exact_for_every_kind() {
+fn trap_35_row_range_is_exact_for_every_kind() {
     for last in [0u64, 1, 65_535, 65_536, 100_000, 1 << 32] {
         for kind in [Kind::Array, Kind::Bitset, Kind::Runs] {
             let rows = set(last.saturating_sub(5000)..=last);

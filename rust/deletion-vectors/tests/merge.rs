@@ -49,7 +49,7 @@ fn disjoint(random: &mut Random, sizes: [usize; 3], clustered: bool) -> [Rows; 3
 }
 
 #[test]
-fn merge_every_pairing_of_kinds_and_cardinalities_equals_the_model() {
+fn trap_32_merge_every_pairing_of_kinds_and_cardinalities_equals_the_model() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let sizes = [
         [0, 1, 1],
@@ -166,7 +166,7 @@ fn merge_of_absent_and_empty_bitmaps_treats_both_as_the_empty_set() {
 }
 
 #[test]
-fn merge_covering_the_file_is_told_for_every_file_size_at_a_container_edge() {
+fn trap_37_merge_covering_the_file_is_told_for_every_file_size_at_a_container_edge() {
     for num_records in [1u64, 2, 65_535, 65_536, 65_537, 131_072, 131_073] {
         for split in [1, num_records / 2, num_records - 1] {
             let cur: Rows = (0..split).collect();
@@ -192,7 +192,7 @@ fn merge_covering_the_file_is_told_for_every_file_size_at_a_container_edge() {
 }
 
 #[test]
-fn merge_across_many_containers_and_beyond_2_pow_32() {
+fn trap_33_merge_across_many_containers_and_beyond_2_pow_32() {
     let mut random = Random(77);
     for highs in [&[0u64][..], &[0, 1], &[0, 5, 9], &[3], &[0, (1 << 31) - 1]] {
         for containers in [1u64, 2, 3, 4, 5, 8, 9, 31, 32, 33, 40] {

@@ -1,0 +1,11 @@
+//! Any bytes as a file of deletion vectors. What must hold of them is in `tests/hostile`.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+#[path = "../../tests/hostile/mod.rs"]
+mod hostile;
+
+fuzz_target!(|bytes: &[u8]| hostile::frame(bytes));
