@@ -13,10 +13,7 @@
  */
 package io.github.deltarlc
 
-import java.util.Properties
 import java.util.concurrent.atomic.AtomicBoolean
-
-import scala.util.Using
 
 import org.apache.spark.sql.delta.rlc.RowLevelCommandStrategy
 
@@ -32,33 +29,34 @@ import org.apache.spark.sql.SparkSessionExtensions
  * The order of the two does not matter, and only the driver needs the jar.
  *
  * Works below Delta's API, so it stays out of the way, with one warning, when the Delta on the
- * class path is not the version it was built for.
+ * class path is not the version it was built for, or Spark not the same minor version.
  */
-class RowLevelConcurrencyExtension extends (SparkSessionExtensions => Unit) {
+class RowLevelConcurrencyExtension private[deltarlc] (delta: String, spark: String)
+  extends (SparkSessionExtensions => Unit) with Logging {
+  import RowLevelConcurrencyExtension._
+
+  // Both are fields of package objects: read at run time, not compiled in.
+  def this() = this(
+    RowLevelConcurrencyExtension.versionOf(io.delta.VERSION),
+    RowLevelConcurrencyExtension.versionOf(org.apache.spark.SPARK_VERSION))
+
   override def apply(extensions: SparkSessionExtensions): Unit =
-    if (RowLevelConcurrencyExtension.fitsDelta) {
+    if (delta == BuildInfo.deltaVersion && minor(spark) == minor(BuildInfo.sparkVersion)) {
       extensions.injectPlannerStrategy(_ => RowLevelCommandStrategy.create())
+    } else if (warned.compareAndSet(false, true)) {
+      logWarning("Row-level concurrency stays off: this jar is built for Delta " +
+        s"${BuildInfo.deltaVersion} on Spark ${minor(BuildInfo.sparkVersion)}, the class path has " +
+        s"Delta $delta on Spark $spark")
     }
 }
 
-private object RowLevelConcurrencyExtension extends Logging {
+private object RowLevelConcurrencyExtension {
 
   private val warned = new AtomicBoolean
 
-  private lazy val builtFor: String = {
-    val properties = new Properties
-    Using.resource(getClass.getResourceAsStream("build.properties"))(properties.load)
-    properties.getProperty("delta")
-  }
+  private def versionOf(version: => String): String =
+    try version
+    catch { case e: LinkageError => s"none ($e)" }
 
-  def fitsDelta: Boolean = {
-    val found =
-      try io.delta.VERSION
-      catch { case e: LinkageError => s"none ($e)" }
-    if (found != builtFor && warned.compareAndSet(false, true)) {
-      logWarning(s"Row-level concurrency stays off: this jar is built for Delta $builtFor, the " +
-        s"class path has $found")
-    }
-    found == builtFor
-  }
+  private def minor(version: String): String = version.split('.').take(2).mkString(".")
 }

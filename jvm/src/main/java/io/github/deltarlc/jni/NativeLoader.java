@@ -123,7 +123,7 @@ final class NativeLoader {
     URL library = resources.apply(resource);
     if (library == null) {
       throw unavailable("no " + resource.substring(1) + " in " + home() + ": this jar was built without a library for "
-          + platform() + " (the only one shipped is linux-x86_64); build one and name it with -D"
+          + platform() + " (releases have linux-x86_64 and linux-aarch64); build one and name it with -D"
           + NativeLibrary.PATH_PROPERTY, null);
     }
     String expectedDigest = digestOf(resource + ".sha256");

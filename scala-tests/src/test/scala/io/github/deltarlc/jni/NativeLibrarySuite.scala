@@ -31,7 +31,9 @@ import org.scalatest.funsuite.AnyFunSuite
 class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
 
   private val version = BuildInfo.version
-  private val resource = s"/native/linux-x86_64/libdelta_rlc-$version.so"
+  private val platform =
+    if (System.getProperty("os.arch") == "aarch64") "linux-aarch64" else "linux-x86_64"
+  private val resource = s"/native/$platform/libdelta_rlc-$version.so"
   private val digest = s"$resource.sha256"
   private var dir: Path = _
 
@@ -79,7 +81,7 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
   test("the library of this jar loads, says so in one line, and leaves nothing behind") {
     val outcome = loader().load()
     assert(outcome.cause == null, outcome.description)
-    contains(outcome.description, s"delta-rlc $version (ABI ${BuildInfo.abiVersion}, linux-x86_64) loaded from ",
+    contains(outcome.description, s"delta-rlc $version (ABI ${BuildInfo.abiVersion}, $platform) loaded from ",
       resource)
     assert(leftovers.isEmpty)
   }
@@ -106,7 +108,7 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("no resource of this version") {
-    contains(failure(loader(version = "9.9.9")), "no native/linux-x86_64/libdelta_rlc-9.9.9.so in ")
+    contains(failure(loader(version = "9.9.9")), s"no native/$platform/libdelta_rlc-9.9.9.so in ")
   }
 
   test("the usual spellings of one platform find one resource") {
@@ -267,7 +269,9 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
 
   /** Runs [[LoadProbe]] in a JVM of its own. */
   private def freshJvm(options: String*): (Int, String) = {
-    val java = new File(System.getProperty("java.home"), "bin/java").getPath
+    // Under an emulator it is not the file below java.home that can be started.
+    val java = System.getProperty("delta.rlc.test.java",
+      new File(System.getProperty("java.home"), "bin/java").getPath)
     val command = (java +: options) ++ Seq(
       "-cp", System.getProperty("java.class.path"), s"-Djava.io.tmpdir=$dir", "io.github.deltarlc.jni.LoadProbe")
     val process = new ProcessBuilder(command: _*).redirectErrorStream(true).start()

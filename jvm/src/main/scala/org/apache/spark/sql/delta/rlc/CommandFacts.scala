@@ -23,10 +23,12 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.command.RunnableCommand
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.sources.BaseRelation
 
 /**
  * What the rules need to know of a command, taken from the command itself: a subquery in SET or in
@@ -86,20 +88,28 @@ private[rlc] object CommandFacts {
    */
   private def findTargetRead(source: LogicalPlan, target: DeltaLog): Option[String] =
     source.collectWithSubqueries {
-      case LogicalRelation(fs: HadoopFsRelation, _, _, _, _) if readsTarget(fs, target) =>
-        s"reads ${target.dataPath}"
-      case LogicalRelation(cdf: DeltaCDFRelation, _, _, _, _)
-          if cdf.snapshotWithSchemaMode.snapshot.deltaLog.isSameLogAs(target) =>
-        s"reads the change feed of ${target.dataPath}"
-      case DataSourceV2Relation(table: DeltaTableV2, _, _, _, _, _)
-          if table.deltaLog.isSameLogAs(target) =>
-        s"reads ${target.dataPath}"
-      case DataSourceV2Relation(table, _, _, _, _, _)
-          if !table.isInstanceOf[DeltaTableV2] && table.getClass.getName.startsWith("io.delta.") =>
-        s"reads ${table.name} through a connector this check cannot look into"
+      case relation: LogicalRelation => readsTarget(relation.relation, target)
+      case relation: DataSourceV2Relation => readsTarget(relation.table, target)
       case cached: InMemoryRelation =>
-        s"reads cached data (${cached.simpleString(maxFields = 4)})"
-    }.headOption
+        Some(s"reads cached data (${cached.simpleString(maxFields = 4)})")
+    }.flatten.headOption
+
+  private def readsTarget(relation: BaseRelation, target: DeltaLog): Option[String] =
+    relation match {
+      case fs: HadoopFsRelation if readsTarget(fs, target) => Some(s"reads ${target.dataPath}")
+      case cdf: DeltaCDFRelation
+          if cdf.snapshotWithSchemaMode.snapshot.deltaLog.isSameLogAs(target) =>
+        Some(s"reads the change feed of ${target.dataPath}")
+      case _ => None
+    }
+
+  private def readsTarget(table: Table, target: DeltaLog): Option[String] = table match {
+    case delta: DeltaTableV2 =>
+      if (delta.deltaLog.isSameLogAs(target)) Some(s"reads ${target.dataPath}") else None
+    case other if other.getClass.getName.startsWith("io.delta.") =>
+      Some(s"reads ${other.name} through a connector this check cannot look into")
+    case _ => None
+  }
 
   private def readsTarget(relation: HadoopFsRelation, target: DeltaLog): Boolean =
     relation.location match {

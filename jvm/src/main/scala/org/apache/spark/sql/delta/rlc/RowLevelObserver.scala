@@ -23,14 +23,14 @@ import org.apache.spark.internal.Logging
  * Hands out a [[RowLevelTransaction]] where Delta is about to start a transaction of the command in
  * scope, and passes everything else on to the observer it replaced.
  *
- * Every method is forwarded, also the three of the chain: a test harness that chains observers
+ * Every method is forwarded, also those of the chain: a test harness that chains observers
  * would otherwise lose those that follow.
  */
 private[rlc] final class RowLevelObserver(
-    replaced: TransactionExecutionObserver,
+    override protected val replaced: TransactionExecutionObserver,
     command: CommandFacts,
     settings: RowLevelConcurrencyConf.Settings)
-  extends TransactionExecutionObserver with Logging {
+  extends TransactionExecutionObserver with ObserverShims with Logging {
 
   // What starts after the command's own commit is a post-commit hook's, such as auto compaction.
   @volatile private var committed = false
@@ -73,7 +73,6 @@ private[rlc] final class RowLevelObserver(
   override def transactionCommitted(): Unit = replaced.transactionCommitted()
   override def transactionAborted(): Unit = replaced.transactionAborted()
 
-  override def getNextObserver: Option[TransactionExecutionObserver] = replaced.getNextObserver
   override def setNextObserver(next: TransactionExecutionObserver): Unit =
     replaced.setNextObserver(next)
   override def advanceToNextThreadObserver(): Unit = replaced.advanceToNextThreadObserver()

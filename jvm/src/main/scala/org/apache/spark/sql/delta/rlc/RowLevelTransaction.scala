@@ -48,7 +48,7 @@ private[rlc] class RowLevelTransaction(
     override val snapshot: Snapshot,
     command: CommandFacts,
     settings: RowLevelConcurrencyConf.Settings)
-  extends OptimisticTransaction(deltaLog, catalogTable, snapshot) {
+  extends OptimisticTransaction(deltaLog, catalogTable, snapshot) with TransactionShims {
   import RowLevelTransaction._
 
   // ---- G9: a DML command finds its rows through filterFiles; whatever comes here is another read
@@ -175,7 +175,7 @@ private[rlc] class RowLevelTransaction(
         case None =>
           val winners = commitFiles.map(WinningCommitSummary.createFromFileStatus(deltaLog, _))
           // Our own commit, whose success was lost on the way.
-          if (resolveAgainstWinningCommit(winners.head, firstVersion, info).isDefined) None
+          if (ownCommit(winners.head, firstVersion, info).isDefined) None
           else Some(examine(winners))
       }
     }
@@ -285,9 +285,8 @@ private[rlc] class RowLevelTransaction(
         winners: Seq[WinningCommitSummary], resolved: String => Boolean): CurrentTransactionInfo =
       winners.foldLeft(info) { (current, winner) =>
         val shown = if (winner.isRowTrackingBackfillTxn) winner else withoutFiles(winner, resolved)
-        val checked = resolveAgainstWinningCommit(winner, firstVersion, current).getOrElse {
-          new ConflictChecker(spark, current, shown, isolationLevel)
-            .checkConflictsAndValidateActions()
+        val checked = ownCommit(winner, firstVersion, current).getOrElse {
+          DeltaShims.check(new ConflictChecker(spark, current, shown, isolationLevel))
         }
         logInfo(s"No conflicts in version ${winner.commitVersion}")
         checked
@@ -359,9 +358,7 @@ private[rlc] class RowLevelTransaction(
 
     /** Delta checks a changed action set again, and this is one. */
     private def validate(rebased: CurrentTransactionInfo): CurrentTransactionInfo = {
-      ConflictChecker.checkNoDuplicateActions(spark, rebased.actions.iterator).foreach(_ => ())
-      ConflictChecker.trackConsistentDataChange(spark, rebased.actions.iterator, deltaLog,
-        rebased.op, callerContext = "rowLevelConcurrency").foreach(_ => ())
+      DeltaShims.validate(spark, rebased.actions, deltaLog, rebased.op)
       rebased
     }
 
