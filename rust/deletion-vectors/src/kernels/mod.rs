@@ -243,7 +243,7 @@ impl Level {
             x86::Avx512::detect().map(|token| ("avx512", Level::Avx512(token))),
         ];
         #[cfg(not(target_arch = "x86_64"))]
-        let faster = [];
+        let faster: [Option<(&'static str, Level)>; 0] = [];
         std::iter::once(("portable", Level::Portable)).chain(faster.into_iter().flatten())
     }
 }
