@@ -373,6 +373,7 @@ pub(crate) fn set_values(values: &[u8], bits: &mut Bits) {
 
 /// Sets the byte of every value that lies in a part of the container; gives the values behind it.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "the kernels of x86_64 call it"))]
 pub(crate) fn fill_map<'a>(values: &'a [[u8; 2]], part: usize, map: &mut Map) -> &'a [[u8; 2]] {
     let index = |value: &[u8; 2]| usize::from(u16::from_le_bytes(*value));
     let (here, later) = values.split_at(values.partition_point(|v| index(v) / MAP_VALUES <= part));
