@@ -26,8 +26,6 @@ import org.apache.spark.sql.delta.rlc.harness._
 class SmokeSuite extends RowLevelTest {
   import TableSpec._
 
-  private val everything: TableSpec = TableSpec().cdf.rowTracking.ict
-
   test("the versions are those the jar was built for") {
     assert(io.delta.VERSION === BuildInfo.deltaVersion)
     assert(org.apache.spark.SPARK_VERSION === BuildInfo.sparkVersion)
@@ -35,13 +33,13 @@ class SmokeSuite extends RowLevelTest {
 
   test("disjoint DELETEs both commit") {
     val t = bothCommit(
-      everything, "DELETE FROM {t} WHERE id = 1", Seq("DELETE FROM {t} WHERE id IN (2, 3)"))
+      TableSpec(), "DELETE FROM {t} WHERE id = 1", Seq("DELETE FROM {t} WHERE id IN (2, 3)"))
     assert(t.ids() === Seq(0, 4, 5, 6, 7, 8, 9))
   }
 
-  test("an UPDATE commits beside a disjoint DELETE, over a base deletion vector") {
+  test("an UPDATE commits beside a disjoint DELETE, with all that a commit can carry") {
     val t = bothCommit(
-      everything.after("DELETE FROM {t} WHERE id = 9"),
+      TableSpec().cdf.rowTracking.ict.after("DELETE FROM {t} WHERE id = 9"),
       "UPDATE {t} SET v = -1 WHERE id = 1", Seq("DELETE FROM {t} WHERE id = 2"))
     assert(t.rows().contains("[1,-1]"))
     assert(t.ids() === Seq(0, 1, 3, 4, 5, 6, 7, 8))
@@ -55,7 +53,7 @@ class SmokeSuite extends RowLevelTest {
 
   test("disjoint MERGEs both commit, the upsert as the loser") {
     val t = bothCommit(
-      everything,
+      TableSpec(),
       """MERGE INTO {t} USING (SELECT explode(array(1, 100)) AS k) s ON id = s.k
         |WHEN MATCHED THEN UPDATE SET v = -1
         |WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.k, -2)""".stripMargin,
@@ -75,7 +73,7 @@ class SmokeSuite extends RowLevelTest {
   }
 
   test("a second pass merges again") {
-    val t = table(everything)
+    val t = table()
     val a = t.begin("DELETE FROM {t} WHERE id = 1")
     t.run("DELETE FROM {t} WHERE id = 2")
     a.afterPass(1)(t.run("DELETE FROM {t} WHERE id = 3"))
