@@ -66,15 +66,12 @@ def main():
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")
     spark.udf.register("hold", hold, LongType())
-    counters = spark._jvm.io.github.deltarlc.RowLevelConcurrency
     error, missing, reads = race(spark, False)
     assert error is not None and "CONCURRENT" in error.upper(), f"stock Delta did not conflict: {error}"
     assert (missing, reads) == ([2], [0]), (missing, reads)
-    assert counters.resolved() == 0
     error, missing, reads = race(spark, True)
     assert error is None, error
     assert (missing, reads) == ([1, 2], [0, 0]), (missing, reads)
-    assert counters.resolved() == 1
     print(f"RACE PASSED: Spark {spark.version}, both DELETEs committed", flush=True)
     spark.stop()
 
