@@ -2,7 +2,7 @@
 """Makes docs/benchmarks.md and its plot from what ./dev bench left in build/bench.
 
 Usage: benchmarks.py BUILD_BENCH_DIR OUTPUT_DIR
-A benchmark that has not been run is left out and named.
+The section of a benchmark that has not been run there stays as it is in the file, or names the command.
 """
 import json
 import platform
@@ -93,28 +93,42 @@ SECTIONS = [
 ]
 
 
+def sections_of(path):
+    """The sections of an earlier report, by title."""
+    text = path.read_text() if path.exists() else ""
+    parts = re.split(r"^## (.*)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], (part.strip() for part in parts[2::2])))
+
+
 def main():
     source, target = Path(sys.argv[1]), Path(sys.argv[2])
-    parts = ["# Benchmarks", f"Made by `./dev bench report`. {machine()}. The machine is shared and noisy: read the ratios, "
-             "each of which comes from one run."]
+    earlier = sections_of(target / "benchmarks.md")
+    parts = ["# Benchmarks", f"Made by `./dev bench report`, last on {machine()}. The machine is shared and noisy: read the "
+             "ratios, each of which comes from one run."]
+
+    def section(title, command, made):
+        parts.extend([f"## {title}", made or earlier.get(title) or f"Not run: `{command}`."])
+
     jmh = source / "jmh.md"
+    made = None
     if jmh.exists():
         text = jmh.read_text().strip()
         ratios = jmh_ratios(text)
         if ratios:
             plot(ratios, target / "benchmarks.svg")
-        parts += ["## One file, through JNI", "`./dev bench jmh`. " + text.splitlines()[0] + ".",
-                  "![Delta's CPU time divided by ours](benchmarks.svg)", "\n".join(text.splitlines()[1:]).strip()]
+        made = "\n\n".join(["`./dev bench jmh`. " + text.splitlines()[0] + ".", "![Delta's CPU time divided by ours](benchmarks.svg)",
+                            "\n".join(text.splitlines()[1:]).strip(), (target / "benchmarks-notes.md").read_text().strip()])
+    section("One file, through JNI", "./dev bench jmh", made)
     rust = source / "rust.txt"
+    made = None
     if rust.exists():
-        parts += ["## The Rust crate alone", "`./dev bench ratios`: time of the `roaring` crate (decode, and, and_not, or, "
-                  "serialize) divided by ours, one run.", "```\n" + rust.read_text().strip() + "\n```"]
+        made = ("`./dev bench ratios`: time of the `roaring` crate (decode, and, and_not, or, serialize) divided by ours, "
+                "one run.\n\n```\n" + rust.read_text().strip() + "\n```")
+    section("The Rust crate alone", "./dev bench ratios", made)
     for name, title, command, text in SECTIONS:
         data = source / f"{name}.json"
-        if data.exists():
-            parts += [f"## {title}", f"`{command}`. {text}", table(json.loads(data.read_text()))]
-        else:
-            parts += [f"## {title}", f"Not run: `{command}`."]
+        section(title, command,
+                f"`{command}`. {text}\n\n{table(json.loads(data.read_text()))}" if data.exists() else None)
     (target / "benchmarks.md").write_text("\n\n".join(parts) + "\n")
     print(f"written to {target / 'benchmarks.md'}")
 

@@ -1,7 +1,7 @@
 //! Walking over a serialized bitmap, container by container, and checking all of it on the way.
 //!
-//! A [`Cursor`] holds the structure, the order and the size of everything up to and including the container it stands
-//! on. Only when it has come to the end has the whole bitmap been checked, the declared cardinality included.
+//! A [`Cursor`] has checked structure, order and size of everything in front of the container it stands on. Only when
+//! it has come to the end has the whole bitmap been checked, the declared cardinality included.
 
 use crate::error::{BitmapError, ErrorCode};
 use crate::format::{
@@ -28,8 +28,6 @@ pub(crate) struct Container<'a> {
     pub(crate) kind: Kind,
     /// Number of values, 1 to 65536.
     pub(crate) card: u32,
-    /// Maximal runs of consecutive values; zero for a bitset, whose runs are not counted on reading.
-    pub(crate) runs: u32,
     /// Values, bits or runs; the count in front of the runs is left out.
     pub(crate) bytes: &'a [u8],
 }
@@ -37,7 +35,7 @@ pub(crate) struct Container<'a> {
 impl<'a> Container<'a> {
     /// No value at all, as an array.
     pub(crate) const EMPTY: Container<'static> =
-        Container { kind: Kind::Array, card: 0, runs: 0, bytes: &[] };
+        Container { kind: Kind::Array, card: 0, bytes: &[] };
 
     /// The bits of a bitset container.
     #[inline]
@@ -45,6 +43,16 @@ impl<'a> Container<'a> {
         match self.kind {
             Kind::Bitset => self.bytes.first_chunk::<BITSET_BYTES>(),
             Kind::Array | Kind::Runs => None,
+        }
+    }
+
+    /// Number of maximal runs of consecutive values; of a bitset exact only as long as runs may be worth it.
+    #[inline(always)]
+    pub(crate) fn count_runs<K: Kernels>(&self, kernels: K) -> u32 {
+        match (self.kind, self.bits()) {
+            (Kind::Array, _) => kernels.check_array(self.bytes).unwrap_or(self.card),
+            (_, Some(bits)) => kernels.count_runs(bits),
+            (_, None) => portable::maximal_runs(self.bytes),
         }
     }
 
@@ -96,15 +104,90 @@ impl<'a> Container<'a> {
 /// The key of no container: behind all that exist.
 pub(crate) const END: u64 = u64::MAX;
 
+/// As [`END`], within a bucket.
+pub(crate) const NO_KEY: u32 = 1 << 16;
+
+/// Bytes of the average container up to which a bucket of arrays is sparse.
+const SPARSE_BYTES: usize = 64;
+
+/// What is left of a sparse bucket, for walking over it with as little as possible to do for each container, none of
+/// which has been checked.
+#[derive(Debug)]
+pub(crate) struct Lane<'a> {
+    heads: &'a [[u8; 4]],
+    flags: &'a [u8],
+    offsets: &'a [[u8; 4]],
+    payload: &'a [u8],
+    /// How far behind the start of the bitmap `payload` begins.
+    place: usize,
+    next: usize,
+    /// The next container's; [`NO_KEY`] at the end.
+    pub(crate) key: u32,
+    card: u32,
+    /// Values of the containers passed.
+    passed: u64,
+}
+
+/// A container of a [`Lane`], unchecked, or nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    /// Values or runs.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) is_runs: bool,
+    /// Number of values as it is declared; zero where there is no container.
+    pub(crate) card: u32,
+    /// What lies behind it.
+    rest: &'a [u8],
+}
+
+impl<'a> Lane<'a> {
+    #[inline(always)]
+    fn go_to(&mut self, index: usize) {
+        self.next = index;
+        let head = self.heads.get(index).map(|head| u32::from_le_bytes(*head));
+        (self.key, self.card) = head.map_or((NO_KEY, 0), |head| (head & 0xffff, (head >> 16) + 1));
+    }
+
+    /// The next container if it has this key, else nothing. None where it cannot be had so easily.
+    #[inline(always)]
+    pub(crate) fn piece(&self, key: u32) -> Option<Piece<'a>> {
+        let Lane { payload, next, .. } = *self;
+        // Whether it has the key is as good as random: no branch.
+        let here = self.key == key;
+        let card = if here { self.card } else { 0 };
+        let offset = self.offsets.get(next).map(|offset| u32::from_le_bytes(*offset));
+        if here & offset.is_some_and(|offset| offset as usize != self.place) {
+            return None;
+        }
+        let flag = self.flags.get(next >> 3).copied().unwrap_or(0);
+        if here & (flag >> (next & 7) & 1 == 1) {
+            let (count, runs) = payload.split_first_chunk::<2>()?;
+            let (bytes, rest) =
+                runs.split_at_checked(4 * usize::from(u16::from_le_bytes(*count)))?;
+            return (!bytes.is_empty()).then_some(Piece { bytes, is_runs: true, card, rest });
+        }
+        let (bytes, rest) = payload.split_at_checked(2 * card as usize)?;
+        (card <= ARRAY_MAX).then_some(Piece { bytes, is_runs: false, card, rest })
+    }
+
+    /// Goes on behind what [`Self::piece`] gave for this key.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, key: u32, piece: &Piece<'a>) {
+        self.place += self.payload.len() - piece.rest.len();
+        self.passed += u64::from(piece.card);
+        self.payload = piece.rest;
+        self.go_to(self.next + usize::from(self.key == key));
+    }
+}
+
 /// A place in a serialized bitmap.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
     data: &'a [u8],
-    /// High 32 bits: key of the bucket; low 16 bits: key of the container. [`END`] behind the last container.
+    /// Of the container the cursor stands on, which has not been read. High 32 bits: key of the bucket; low 16 bits: key
+    /// of the container. [`END`] behind the last container.
     pub(crate) key: u64,
-    /// The container the cursor stands on; [`Container::EMPTY`] at the end.
-    pub(crate) container: Container<'a>,
-    /// Sum of the cardinalities of all containers up to here.
+    /// Sum of the cardinalities of all containers in front of it.
     pub(crate) seen: u64,
     declared: u64,
     num_records: u64,
@@ -119,7 +202,7 @@ pub(crate) struct Cursor<'a> {
     start: usize,
     /// Key and cardinality of each container of the current bucket.
     heads: &'a [[u8; 4]],
-    /// Index of the next container of the current bucket.
+    /// Index in the current bucket of the container the cursor stands on.
     next: usize,
     flags: &'a [u8],
     offsets: &'a [[u8; 4]],
@@ -131,7 +214,6 @@ impl<'a> Cursor<'a> {
         Cursor {
             data: &[],
             key: END,
-            container: Container::EMPTY,
             seen: 0,
             declared: 0,
             num_records: 0,
@@ -149,23 +231,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// Stands on the first container of `data`. Rows must lie below `num_records`.
-    pub(crate) fn open<K: Kernels>(
-        kernels: K,
+    pub(crate) fn open(
         data: &'a [u8],
         declared: u64,
         num_records: u64,
     ) -> Result<Cursor<'a>, BitmapError> {
         let mut cursor = Cursor::absent();
-        cursor.begin(kernels, data, declared, num_records)?;
+        cursor.begin(data, declared, num_records)?;
         Ok(cursor)
     }
 
     /// Turns a cursor over nothing into one that stands on the first container of `data`, as [`Self::open`] does,
     /// without moving it.
-    #[inline(always)]
-    pub(crate) fn begin<K: Kernels>(
+    #[inline]
+    pub(crate) fn begin(
         &mut self,
-        kernels: K,
         data: &'a [u8],
         declared: u64,
         num_records: u64,
@@ -173,7 +253,7 @@ impl<'a> Cursor<'a> {
         self.read_preamble(data)?;
         self.declared = declared;
         self.num_records = num_records;
-        self.advance(kernels)
+        self.enter_bucket()
     }
 
     #[inline]
@@ -213,7 +293,13 @@ impl<'a> Cursor<'a> {
     /// Key and cardinality word of every container of the bucket the cursor stands in, if that has key `high`.
     #[inline]
     pub(crate) fn heads_of_bucket(&self, high: u64) -> &'a [[u8; 4]] {
-        if self.key != END && self.key >> 32 == high { self.heads } else { &[] }
+        if self.in_bucket(high) { self.heads } else { &[] }
+    }
+
+    /// Whether the cursor stands in the bucket with key `high`.
+    #[inline]
+    pub(crate) fn in_bucket(&self, high: u64) -> bool {
+        self.key != END && self.key >> 32 == high
     }
 
     /// Whether the bucket the cursor stands in has the cookie of bitmaps with run containers.
@@ -222,14 +308,11 @@ impl<'a> Cursor<'a> {
         !self.flags.is_empty()
     }
 
-    /// Goes on to the next container, checks it, and at the end checks what can only be known there.
+    /// Reads and checks the container the cursor stands on, and goes on to the next; at the end checks what can only
+    /// be known there. Must not be called at the end.
     #[inline(always)]
-    pub(crate) fn advance<K: Kernels>(&mut self, kernels: K) -> Result<(), BitmapError> {
-        if self.next == self.heads.len() && !self.enter_bucket()? {
-            return Ok(());
-        }
+    pub(crate) fn read<K: Kernels>(&mut self, kernels: K) -> Result<Container<'a>, BitmapError> {
         let index = self.next;
-        self.next += 1;
         let at = self.at;
         if let Some(offset) = self.offsets.get(index) {
             let offset = u32::from_le_bytes(*offset) as usize;
@@ -244,10 +327,10 @@ impl<'a> Cursor<'a> {
             self.read_runs(kernels, card)?
         } else if card <= ARRAY_MAX {
             let bytes = self.take(2 * card as usize)?;
-            let Some(runs) = kernels.check_array(bytes) else {
+            if !kernels.is_ascending(bytes) {
                 return Err(unordered_array(at, bytes));
-            };
-            Container { kind: Kind::Array, card, runs, bytes }
+            }
+            Container { kind: Kind::Array, card, bytes }
         } else {
             let bytes = self.take(BITSET_BYTES)?;
             let got = bytes.first_chunk().map_or(0, |bits| kernels.popcount(bits));
@@ -259,11 +342,8 @@ impl<'a> Cursor<'a> {
                     u64::from(got),
                 ));
             }
-            Container { kind: Kind::Bitset, card, runs: 0, bytes }
+            Container { kind: Kind::Bitset, card, bytes }
         };
-        self.container = container;
-        self.seen += u64::from(card);
-        self.key = (self.key & !0xffff) | u64::from(head & 0xffff);
         let first_row = (self.key >> 32 << 32) | (self.key & 0xffff) << 16;
         // The bucket key is below 2^31, so this cannot overflow.
         if first_row + u64::from(CONTAINER_VALUES) > self.num_records {
@@ -272,7 +352,61 @@ impl<'a> Cursor<'a> {
                 return Err(BitmapError::new(ErrorCode::RowRange, at, self.num_records, last_row));
             }
         }
-        Ok(())
+        self.seen += u64::from(card);
+        self.go_to(index + 1)?;
+        Ok(container)
+    }
+
+    /// Stands on a container of the current bucket, or of the next one where it has no more.
+    #[inline(always)]
+    fn go_to(&mut self, index: usize) -> Result<(), BitmapError> {
+        self.next = index;
+        match self.heads.get(index) {
+            Some([low, high, ..]) => {
+                self.key = (self.key & !0xffff) | u64::from(u16::from_le_bytes([*low, *high]));
+                Ok(())
+            }
+            None => self.enter_bucket(),
+        }
+    }
+
+    /// Whether the cursor stands before a bucket of containers with few values each, as far as can be told at a glance.
+    #[inline]
+    pub(crate) fn bucket_is_sparse(&self) -> bool {
+        let end = match (self.offsets.last(), self.bucket_has_runs()) {
+            (Some(last), false) => self.start + u32::from_le_bytes(*last) as usize,
+            _ => self.limit,
+        };
+        self.next == 0 && end <= self.at + SPARSE_BYTES * self.heads.len()
+    }
+
+    /// What is left of the bucket, if the cursor stands in the one with key `high`.
+    #[inline(always)]
+    pub(crate) fn lane(&self, high: u64) -> Lane<'a> {
+        let mut lane = Lane {
+            heads: self.heads_of_bucket(high),
+            flags: self.flags,
+            offsets: self.offsets,
+            payload: self.data.get(self.at..self.limit).unwrap_or(&[]),
+            place: self.at - self.start,
+            next: 0,
+            key: NO_KEY,
+            card: 0,
+            passed: 0,
+        };
+        lane.go_to(self.next);
+        lane
+    }
+
+    /// Goes on to where `lane`, taken from here, has got to.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, lane: &Lane<'a>) -> Result<(), BitmapError> {
+        if lane.next == self.next {
+            return Ok(());
+        }
+        self.at = self.start + lane.place;
+        self.seen += lane.passed;
+        self.go_to(lane.next)
     }
 
     /// The next `len` bytes of the current bucket.
@@ -321,21 +455,17 @@ impl<'a> Cursor<'a> {
             return Err(BitmapError::new(ErrorCode::ContainerSize, at, 1, 0));
         }
         let bytes = self.take(4 * usize::from(count))?;
-        let Some(facts) = kernels.check_runs(bytes) else { return Err(wrong_runs(at + 2, bytes)) };
-        if facts.card != card {
-            return Err(BitmapError::new(
-                ErrorCode::ContainerSize,
-                at,
-                u64::from(card),
-                u64::from(facts.card),
-            ));
+        let Some(got) = kernels.check_runs(bytes) else { return Err(wrong_runs(at + 2, bytes)) };
+        if got != card {
+            let (card, got) = (u64::from(card), u64::from(got));
+            return Err(BitmapError::new(ErrorCode::ContainerSize, at, card, got));
         }
-        Ok(Container { kind: Kind::Runs, card, runs: u32::from(count) - facts.joined, bytes })
+        Ok(Container { kind: Kind::Runs, card, bytes })
     }
 
-    /// Reads the head of the next bucket that is not empty. False, with the cursor at the end, if there is none.
+    /// Stands on the first container of the next bucket that is not empty, or at the end if there is none.
     #[inline(never)]
-    fn enter_bucket(&mut self) -> Result<bool, BitmapError> {
+    fn enter_bucket(&mut self) -> Result<(), BitmapError> {
         loop {
             // In the native form a bucket says how long it is; this is where it must have ended.
             if self.at != self.limit && self.native {
@@ -347,7 +477,7 @@ impl<'a> Cursor<'a> {
                 ));
             }
             if self.buckets_left == 0 {
-                return self.finish().map(|()| false);
+                return self.finish();
             }
             self.buckets_left -= 1;
             self.limit = self.data.len();
@@ -375,9 +505,9 @@ impl<'a> Cursor<'a> {
             }
             self.next_bucket = high + 1;
             self.read_header()?;
-            if !self.heads.is_empty() {
-                self.key = high << 32;
-                return Ok(true);
+            if let Some(first) = self.heads.first() {
+                self.key = high << 32 | u64::from(u16_at(first, 0));
+                return Ok(());
             }
         }
     }
@@ -426,9 +556,10 @@ impl<'a> Cursor<'a> {
         } else {
             &[]
         };
-        let mut unordered = 0u16;
+        let key = |head: &[u8; 4]| u32::from_le_bytes(*head) & 0xffff;
+        let mut unordered = 0;
         for (low, high) in self.heads.iter().zip(self.heads.get(1..).unwrap_or(&[])) {
-            unordered |= u16::from(u16_at(low, 0) >= u16_at(high, 0));
+            unordered |= u32::from(key(low) >= key(high));
         }
         if unordered != 0 { Err(unordered_heads(heads_at, self.heads)) } else { Ok(()) }
     }
@@ -436,7 +567,6 @@ impl<'a> Cursor<'a> {
     /// Checks that nothing is left over and that the bitmap holds as many rows as was declared.
     fn finish(&mut self) -> Result<(), BitmapError> {
         self.key = END;
-        self.container = Container::EMPTY;
         self.heads = &[];
         self.next = 0;
         if self.at != self.data.len() {

@@ -14,13 +14,15 @@
 //! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
 //! which is always safe.
 
-use crate::cursor::{Container, Cursor, END, Kind};
+use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece};
 use crate::error::BitmapError;
-use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes};
-#[cfg(target_arch = "x86_64")]
-use crate::kernels::x86::{Avx2, Avx512};
-use crate::kernels::{Kernels, Level, MAP_VALUES, Map, SLACK, SMALL, SMALL_RUNS, portable};
-use crate::writer::{NoSpace, Writer, count_word, smallest_kind};
+use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes, u16_at, u32_at};
+use crate::kernels::{
+    Kernels, Level, MAP_VALUES, Map, Portable, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work, portable,
+};
+use crate::writer::{
+    NoSpace, SMALL_HEADER, Slots, Writer, Written, count_word, offset_word, smallest_kind,
+};
 
 /// A serialized bitmap and the cardinality its descriptor declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,8 +138,8 @@ pub enum MergeError {
 /// Each container of the result takes at most twice the payload of the containers it comes from: it is the smallest
 /// of the three kinds, so for two arrays at most the sum of both, with a bitset at most the bitset, for two run
 /// containers at most the sum, and for runs and an array at most the runs and four bytes instead of two for each value.
-/// Its entries in the header take 8 bytes and one bit, against at least 4 bytes of header and 2 of payload that it had
-/// before; a bucket takes 13 bytes besides, against at least 8; magic and count take 12, against at least 8.
+/// An entry in the header takes 8 bytes and one bit, against at least 4 bytes of header and 2 of payload that the container
+/// had before, and there are at most as many as both sides have; a bucket takes 13 bytes besides, against at least 8; magic and count take 12, against at least 8.
 /// Twice the input covers each of these. The constant leaves the inner loops room to write whole vectors.
 pub const fn max_merged_len(current_len: usize, winner_len: usize) -> usize {
     current_len.saturating_add(winner_len).saturating_mul(2).saturating_add(SLACK)
@@ -174,18 +176,18 @@ impl Merger {
     /// Answers for one file, writing the union to the start of `out` if there is one.
     ///
     /// `out`: [`max_merged_len`] bytes are always enough; what it holds behind the result, or without one, is
-    /// unspecified. O(bytes of the three inputs); allocates 161 KiB at most, once per merger.
+    /// unspecified. O(bytes of the three inputs); allocates 145 KiB at most, once per merger.
     ///
     /// # Errors
     /// [`MergeError::NoSpace`] when `out` is too small. A malformed input is not an error but a verdict.
     pub fn merge(&mut self, file: &FileInput<'_>, out: &mut [u8]) -> Result<Verdict, MergeError> {
         let scratch = &mut self.scratch;
         let outcome = match self.level {
-            Level::Portable => merge_with(crate::kernels::Portable, scratch, file, out),
+            Level::Portable => Portable.run(Merge { scratch, file, out }),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx2(token) => merge_avx2(token, scratch, file, out),
+            Level::Avx2(kernels) => kernels.run(Merge { scratch, file, out }),
             #[cfg(target_arch = "x86_64")]
-            Level::Avx512(token) => merge_avx512(token, scratch, file, out),
+            Level::Avx512(kernels) => kernels.run(Merge { scratch, file, out }),
         };
         match outcome {
             Ok(verdict) | Err(Stop::Verdict(verdict)) => Ok(verdict),
@@ -202,7 +204,7 @@ impl Merger {
     /// The first defect found in any of the three bitmaps.
     pub fn overlap_count(&mut self, file: &FileInput<'_>) -> Result<u64, Malformed> {
         let scratch = &mut self.scratch;
-        count_with(crate::kernels::Portable, scratch, file)
+        count_with(Portable, scratch, file)
     }
 }
 
@@ -225,7 +227,7 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, up to 113 KiB for values and runs.
+/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, up to 97 KiB for values and runs.
 #[derive(Debug, Default)]
 struct Scratch {
     bits: Option<Box<BitBuffers>>,
@@ -263,7 +265,6 @@ struct Lists<'m> {
     merged: &'m mut [u8],
     union: &'m mut [u8],
     ends: &'m mut [u8],
-    common: &'m mut [u8],
     /// Arrays turned into runs.
     base: &'m mut [u8],
     cur: &'m mut [u8],
@@ -274,7 +275,7 @@ struct Lists<'m> {
 const FEW_BYTES: usize = 256;
 
 impl<'m> Lists<'m> {
-    const PARTS: usize = 7;
+    const PARTS: usize = 6;
 
     /// Bytes of memory for containers of `bytes` bytes together.
     const fn memory_for(bytes: usize) -> usize {
@@ -289,7 +290,6 @@ impl<'m> Lists<'m> {
             merged: next(),
             union: next(),
             ends: next(),
-            common: next(),
             base: next(),
             cur: next(),
             win: next(),
@@ -334,7 +334,7 @@ impl<'a> Cursors<'a> {
 
     /// Turns cursors over nothing into cursors over the bitmaps of `file`, without moving them.
     #[inline(always)]
-    fn open<K: Kernels>(&mut self, kernels: K, file: &FileInput<'a>) -> Result<(), Malformed> {
+    fn open(&mut self, file: &FileInput<'a>) -> Result<(), Malformed> {
         let num_records = file.num_records.unwrap_or(u64::MAX);
         for (cursor, bitmap, role) in [
             (&mut self.base, &file.base, Role::Base),
@@ -342,42 +342,43 @@ impl<'a> Cursors<'a> {
             (&mut self.win, &file.winner, Role::Winner),
         ] {
             if let Some(Bitmap { bytes, cardinality }) = bitmap {
-                cursor.begin(kernels, bytes, *cardinality, num_records).map_err(in_role(role))?;
+                cursor.begin(bytes, *cardinality, num_records).map_err(in_role(role))?;
             }
         }
         Ok(())
     }
 
+    /// The smallest key that is still to be read.
     #[inline]
     fn key(&self) -> u64 {
         self.base.key.min(self.cur.key).min(self.win.key)
     }
 
-    /// Moves every cursor that stands on `key`.
+    /// Reads the containers with this key; that of a cursor that does not stand on it is empty.
     #[inline(always)]
-    fn advance<K: Kernels>(&mut self, kernels: K, key: u64) -> Result<(), Malformed> {
+    fn read<K: Kernels>(&mut self, kernels: K, key: u64) -> Result<Three<'a>, Malformed> {
+        let mut three =
+            Three { base: Container::EMPTY, cur: Container::EMPTY, win: Container::EMPTY };
         if self.base.key == key {
-            self.base.advance(kernels).map_err(in_role(Role::Base))?;
+            three.base = self.base.read(kernels).map_err(in_role(Role::Base))?;
         }
         if self.cur.key == key {
-            self.cur.advance(kernels).map_err(in_role(Role::Current))?;
+            three.cur = self.cur.read(kernels).map_err(in_role(Role::Current))?;
         }
         if self.win.key == key {
-            self.win.advance(kernels).map_err(in_role(Role::Winner))?;
+            three.win = self.win.read(kernels).map_err(in_role(Role::Winner))?;
         }
-        Ok(())
+        Ok(three)
     }
 }
 
-/// The container of `cursor` if it has this key, else the empty one.
-#[inline]
-fn at_key<'c, 'a>(cursor: &'c Cursor<'a>, key: u64) -> &'c Container<'a> {
-    if cursor.key == key { &cursor.container } else { &Container::EMPTY }
+/// The containers of base, current and winner with the same key.
+#[derive(Debug, Clone, Copy)]
+struct Three<'a> {
+    base: Container<'a>,
+    cur: Container<'a>,
+    win: Container<'a>,
 }
-
-/// The containers of base, current and winner with the same key. By reference: copying what has just been written
-/// costs more than looking at it where it is.
-type Three<'c, 'a> = (&'c Container<'a>, &'c Container<'a>, &'c Container<'a>);
 
 /// The row index of value zero of the container with this key.
 #[inline]
@@ -392,48 +393,20 @@ const fn low_key(key: u64) -> u16 {
     (key & 0xffff) as u16
 }
 
-/// [`merge_with`] compiled for a set of features, so that the kernels can be inlined into it.
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "calls a function compiled for features that the token proves")]
-fn merge_avx2(
-    token: Avx2,
-    scratch: &mut Scratch,
-    file: &FileInput<'_>,
-    out: &mut [u8],
-) -> Result<Verdict, Stop> {
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge(
-        token: Avx2,
-        scratch: &mut Scratch,
-        file: &FileInput<'_>,
-        out: &mut [u8],
-    ) -> Result<Verdict, Stop> {
-        merge_with(token, scratch, file, out)
-    }
-    // SAFETY: an `Avx2` exists only where the machine has these features.
-    unsafe { merge(token, scratch, file, out) }
+/// The arguments of [`Merger::merge`].
+struct Merge<'a> {
+    scratch: &'a mut Scratch,
+    file: &'a FileInput<'a>,
+    out: &'a mut [u8],
 }
 
-/// As [`merge_avx2`].
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code, reason = "calls a function compiled for features that the token proves")]
-fn merge_avx512(
-    token: Avx512,
-    scratch: &mut Scratch,
-    file: &FileInput<'_>,
-    out: &mut [u8],
-) -> Result<Verdict, Stop> {
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge(
-        token: Avx512,
-        scratch: &mut Scratch,
-        file: &FileInput<'_>,
-        out: &mut [u8],
-    ) -> Result<Verdict, Stop> {
-        merge_with(token, scratch, file, out)
+impl Work for Merge<'_> {
+    type Done = Result<Verdict, Stop>;
+
+    #[inline(always)]
+    fn on<K: Kernels>(self, kernels: K) -> Self::Done {
+        merge_with(kernels, self.scratch, self.file, self.out)
     }
-    // SAFETY: an `Avx512` exists only where the machine has these features.
-    unsafe { merge(token, scratch, file, out) }
 }
 
 #[inline(always)]
@@ -444,21 +417,17 @@ fn merge_with<K: Kernels>(
     out: &mut [u8],
 ) -> Result<Verdict, Stop> {
     let mut cursors = Cursors::absent();
-    cursors.open(kernels, file)?;
+    cursors.open(file)?;
     if file.current.is_none() {
         return check_untouched(kernels, scratch, &mut cursors);
     }
     let mut writer = Writer::new(out)?;
     let mut bucket = END;
+    let mut sparse = false;
     loop {
         let key = cursors.key();
         if key == END {
             break;
-        }
-        let (has_cur, has_win) = (cursors.cur.key == key, cursors.win.key == key);
-        let base = at_key(&cursors.base, key);
-        if base.card != 0 && !(has_cur && has_win) {
-            return Err(conflict(scratch, &cursors, key));
         }
         if key >> 32 != bucket {
             if bucket != END {
@@ -466,18 +435,18 @@ fn merge_with<K: Kernels>(
             }
             bucket = key >> 32;
             begin_bucket(&mut writer, &cursors, bucket)?;
+            sparse = [&cursors.base, &cursors.cur, &cursors.win]
+                .iter()
+                .all(|one| !one.in_bucket(bucket) || one.bucket_is_sparse());
         }
-        if has_cur && has_win {
-            let (cur, win) = (&cursors.cur.container, &cursors.win.container);
-            if !unite(kernels, scratch, &mut writer, low_key(key), (base, cur, win))? {
-                return Err(conflict(scratch, &cursors, key));
+        if sparse {
+            let (writer, cursors) = (&mut writer, &mut cursors);
+            let rows = file.num_records.map_or(u64::MAX, |rows| rows.saturating_sub(bucket << 32));
+            if kernels.run(UniteSparse { writer, cursors, high: bucket, rows })? {
+                continue;
             }
-        } else {
-            let one = if has_cur { &cursors.cur.container } else { &cursors.win.container };
-            let runs = one.bits().map_or(one.runs, |bits| kernels.count_runs(bits));
-            writer.copy(low_key(key), one, runs)?;
         }
-        cursors.advance(kernels, key)?;
+        unite_next(kernels, scratch, &mut writer, &mut cursors, key)?;
     }
     if bucket != END {
         writer.end_bucket();
@@ -504,20 +473,33 @@ fn begin_bucket(writer: &mut Writer<'_>, cursors: &Cursors<'_>, high: u64) -> Re
     let expect_runs = (!cur_heads.is_empty() && cur.bucket_has_runs())
         || (!win_heads.is_empty() && win.bucket_has_runs());
     let key = u32::try_from(high).unwrap_or(u32::MAX);
-    writer.begin_bucket(key, count_keys(cur_heads, win_heads), expect_runs)?;
+    writer.begin_bucket(key, bound_of_keys(cur_heads, win_heads), expect_runs)?;
     Ok(())
 }
 
-/// Number of different keys in two strictly ascending lists of container heads.
+/// A number of containers that is enough for two strictly ascending lists of container heads, and more than
+/// [`SMALL_HEADER`] only if the right one is. As a rule it is the right one, with every key in between there.
 #[inline]
+fn bound_of_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
+    let key = |&[low, high, ..]: &[u8; 4]| usize::from(u16::from_le_bytes([low, high]));
+    let ends = |heads: &[[u8; 4]]| Some((key(heads.first()?), key(heads.last()?)));
+    let span = match (ends(left), ends(right)) {
+        (Some((first, last)), Some((other_first, other_last))) => {
+            last.max(other_last) - first.min(other_first) + 1
+        }
+        _ => usize::MAX,
+    };
+    let bound = span.min(left.len() + right.len());
+    if bound > SMALL_HEADER && left.len().max(right.len()) <= SMALL_HEADER {
+        return count_keys(left, right);
+    }
+    bound
+}
+
+/// Number of different keys in two strictly ascending lists of container heads.
+#[cold]
 fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
     let key = |&[low, high, ..]: &[u8; 4]| u16::from_le_bytes([low, high]);
-    if left.len() == right.len() {
-        let different = left.iter().zip(right).fold(0, |acc, (l, r)| acc | (key(l) ^ key(r)));
-        if different == 0 {
-            return left.len();
-        }
-    }
     let (mut lefts, mut rights) = (left, right);
     let mut shared = 0;
     while let (Some((l, more_left)), Some((r, more_right))) =
@@ -535,6 +517,179 @@ fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
     left.len() + right.len() - shared
 }
 
+/// Unites the containers of a sparse bucket up to the first that is not small or has anything wrong about it, which
+/// is left to [`unite_next`]. False if that is already the next one.
+struct UniteSparse<'u, 'a, 'o> {
+    writer: &'u mut Writer<'o>,
+    cursors: &'u mut Cursors<'a>,
+    /// Key of the bucket.
+    high: u64,
+    /// Rows of the bucket must lie below.
+    rows: u64,
+}
+
+impl Work for UniteSparse<'_, '_, '_> {
+    type Done = Result<bool, Stop>;
+
+    #[inline(always)]
+    fn on<K: Kernels>(self, kernels: K) -> Self::Done {
+        unite_sparse(kernels, self)
+    }
+}
+
+/// See [`UniteSparse`].
+#[inline(always)]
+fn unite_sparse<K: Kernels>(
+    kernels: K,
+    UniteSparse { writer, cursors, high, rows }: UniteSparse<'_, '_, '_>,
+) -> Result<bool, Stop> {
+    let mut base = cursors.base.lane(high);
+    let mut cur = cursors.cur.lane(high);
+    let mut win = cursors.win.lane(high);
+    let containers = writer.containers();
+    let Some(slots) = writer.slots() else { return Ok(false) };
+    let mut union = SmallContainers { slots, written: Written::default(), containers, rows };
+    loop {
+        let key = base.key.min(cur.key).min(win.key);
+        if key == NO_KEY {
+            break;
+        }
+        let (Some(b), Some(c), Some(w)) = (base.piece(key), cur.piece(key), win.piece(key)) else {
+            break;
+        };
+        let done = if b.is_runs || c.is_runs || w.is_runs {
+            union.add_runs(kernels, key, [b, c, w])
+        } else {
+            union.add_array(kernels, key, [b, c, w])
+        };
+        if done.is_none() {
+            break;
+        }
+        base.pass(key, &b);
+        cur.pass(key, &c);
+        win.pass(key, &w);
+    }
+    let written = union.written;
+    let moved = written.containers != 0;
+    writer.skip(written);
+    cursors.base.follow(&base).map_err(in_role(Role::Base))?;
+    cursors.cur.follow(&cur).map_err(in_role(Role::Current))?;
+    cursors.win.follow(&win).map_err(in_role(Role::Winner))?;
+    Ok(moved)
+}
+
+/// The small containers of a union while they are being written.
+struct SmallContainers<'w> {
+    slots: Slots<'w>,
+    written: Written,
+    /// Of the whole bitmap.
+    containers: usize,
+    /// Rows of the bitmap must lie below.
+    rows: u64,
+}
+
+impl SmallContainers<'_> {
+    /// Adds the union of arrays, none of which has been checked. None, with nothing added, if that is not as simple.
+    #[inline(always)]
+    fn add_array<K: Kernels>(
+        &mut self,
+        kernels: K,
+        key: u32,
+        pieces: [Piece<'_>; 3],
+    ) -> Option<()> {
+        let [base, cur, win] = pieces.map(|piece| piece.bytes);
+        if cur.len() + win.len() > 2 * SMALL {
+            return None;
+        }
+        let room = self.slots.tail.first_chunk_mut()?;
+        let (card, runs) = kernels.merge_small(base, cur, win, room)?;
+        // Runs may be smaller, or may be later on.
+        if 2 * runs <= card {
+            return None;
+        }
+        let len = 2 * card as usize;
+        let last = u32::from(u16_at(self.slots.tail, len - 2));
+        self.put(key, card, len, last)
+    }
+
+    /// As [`Self::add_array`], for runs.
+    #[inline(always)]
+    fn add_runs<K: Kernels>(&mut self, kernels: K, key: u32, pieces: [Piece<'_>; 3]) -> Option<()> {
+        let [base, cur, win] = pieces;
+        if cur.bytes.len() + win.bytes.len() > 4 * SMALL_RUNS
+            || pieces.iter().any(|piece| piece.card != 0 && !piece.is_runs)
+        {
+            return None;
+        }
+        let (count, rest) = self.slots.tail.split_first_chunk_mut::<2>()?;
+        let room = rest.first_chunk_mut()?;
+        let union = kernels.merge_small_runs(base.bytes, cur.bytes, win.bytes, room)?;
+        let SmallUnion { runs, card, cur: cur_card, win: win_card } = union;
+        // With both sides and the union as large as they should be, so is what they have in common.
+        if (cur_card, win_card, card + base.card) != (cur.card, win.card, cur.card + win.card)
+            || smallest_kind(card, runs, self.containers) != Kind::Runs
+        {
+            return None;
+        }
+        *count = count_word(runs);
+        let index = self.slots.next + self.written.containers;
+        let len = run_bytes(runs);
+        let last = u32_at(self.slots.tail, len - 4);
+        self.slots.flags.get(index >> 3)?;
+        self.put(key, card, len, (last & 0xffff) + (last >> 16))?;
+        *self.slots.flags.get_mut(index >> 3)? |= 1 << (index & 7);
+        self.written.runs = true;
+        Some(())
+    }
+
+    /// Adds what stands at the start of the tail.
+    #[inline(always)]
+    fn put(&mut self, key: u32, card: u32, len: usize, last: u32) -> Option<()> {
+        if u64::from(key + 1) << 16 > self.rows && u64::from(key << 16 | last) >= self.rows {
+            return None;
+        }
+        let Slots { heads, offsets, tail, place, .. } = &mut self.slots;
+        let Written { containers, len: before, rows, .. } = &mut self.written;
+        let head = heads.get_mut(*containers)?;
+        let (_, rest) = std::mem::take(tail).split_at_mut_checked(len)?;
+        *tail = rest;
+        *head = (key | (card - 1) << 16).to_le_bytes();
+        if let Some(offset) = offsets.get_mut(*containers) {
+            *offset = offset_word(*place + *before);
+        }
+        *containers += 1;
+        *before += len;
+        *rows += u64::from(card);
+        Some(())
+    }
+}
+
+/// Unites the containers with the smallest key, `key`, or stops with what is wrong about them.
+#[inline(always)]
+fn unite_next<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    cursors: &mut Cursors<'_>,
+    key: u64,
+) -> Result<(), Stop> {
+    let three = cursors.read(kernels, key)?;
+    let Three { base, cur, win } = &three;
+    if cur.card == 0 || win.card == 0 {
+        if base.card != 0 {
+            return Err(conflict(scratch, &three, key));
+        }
+        let one = if cur.card != 0 { cur } else { win };
+        writer.copy(low_key(key), one, one.count_runs(kernels))?;
+        return Ok(());
+    }
+    if unite(kernels, scratch, writer, low_key(key), &three)? {
+        Ok(())
+    } else {
+        Err(conflict(scratch, &three, key))
+    }
+}
+
 /// Writes `cur ∪ win`; false when `cur ∩ win` differs from `base`.
 #[inline(always)]
 fn unite<K: Kernels>(
@@ -542,8 +697,9 @@ fn unite<K: Kernels>(
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): Three<'_, '_>,
+    three: &Three<'_>,
 ) -> Result<bool, Stop> {
+    let Three { base, cur, win } = three;
     if base.card > cur.card || base.card > win.card {
         return Ok(false);
     }
@@ -566,7 +722,7 @@ fn unite<K: Kernels>(
         && cur.bytes.len() + win.bytes.len() <= 4 * SMALL_RUNS
         && let Some((place, rest)) = writer.tail().split_first_chunk_mut::<2>()
         && let Some(room) = rest.first_chunk_mut::<{ 4 * SMALL_RUNS }>()
-        && let Some((runs, count)) =
+        && let Some(SmallUnion { runs, card: count, .. }) =
             kernels.merge_small_runs(base.bytes, cur.bytes, win.bytes, room)
     {
         *place = count_word(runs);
@@ -578,7 +734,7 @@ fn unite<K: Kernels>(
             return Ok(true);
         }
     }
-    unite_large(kernels, scratch, writer, key, (base, cur, win), card)
+    unite_large(kernels, scratch, writer, key, three, card)
 }
 
 /// Completes a container whose values stand, as an array, where its payload goes.
@@ -606,7 +762,7 @@ fn turn_into_runs(writer: &mut Writer<'_>, key: u16, card: u32, runs: u32) -> Re
     let mut values = [0; BITSET_BYTES];
     let values = values.get_mut(..2 * card as usize).unwrap_or(&mut []);
     values.copy_from_slice(writer.room(2 * card as usize)?);
-    writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes: values }, runs)?;
+    writer.copy(key, &Container { kind: Kind::Array, card, bytes: values }, runs)?;
     Ok(true)
 }
 
@@ -616,10 +772,10 @@ fn unite_large<K: Kernels>(
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
-    inputs: Three<'_, '_>,
+    three: &Three<'_>,
     card: u32,
 ) -> Result<bool, Stop> {
-    let (base, cur, win) = inputs;
+    let Three { base, cur, win } = three;
     let all_arrays = cur.kind == Kind::Array && win.kind == Kind::Array && base.kind == Kind::Array;
     if all_arrays && card <= ARRAY_MAX {
         let total = cur.bytes.len() + win.bytes.len();
@@ -628,9 +784,9 @@ fn unite_large<K: Kernels>(
         }
         if total <= FEW_BYTES {
             let mut memory = [0; Lists::memory_for(FEW_BYTES)];
-            return unite_arrays(kernels, Lists::new(&mut memory), writer, key, inputs, card);
+            return unite_arrays(kernels, Lists::new(&mut memory), writer, key, three, card);
         }
-        return unite_arrays(kernels, scratch.lists(total), writer, key, inputs, card);
+        return unite_arrays(kernels, scratch.lists(total), writer, key, three, card);
     }
     let runs = stored_runs(cur) + stored_runs(win);
     if !all_arrays
@@ -639,15 +795,15 @@ fn unite_large<K: Kernels>(
     {
         let done = if 4 * runs <= FEW_BYTES {
             let mut memory = [0; Lists::memory_for(FEW_BYTES)];
-            unite_runs(kernels, Lists::new(&mut memory), writer, key, inputs, card)?
+            unite_runs(kernels, Lists::new(&mut memory), writer, key, three, card)?
         } else {
-            unite_runs(kernels, scratch.lists(4 * runs), writer, key, inputs, card)?
+            unite_runs(kernels, scratch.lists(4 * runs), writer, key, three, card)?
         };
         if let Some(done) = done {
             return Ok(done);
         }
     }
-    unite_bits(kernels, scratch.bits(), writer, key, inputs, card)
+    unite_bits(kernels, scratch.bits(), writer, key, three, card)
 }
 
 /// Two arrays that may have nothing in common, with enough room to write their union where it belongs.
@@ -673,7 +829,7 @@ fn unite_arrays<K: Kernels>(
     lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): Three<'_, '_>,
+    Three { base, cur, win }: &Three<'_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let total = cur.bytes.len() + win.bytes.len();
@@ -681,20 +837,17 @@ fn unite_arrays<K: Kernels>(
     let merged = lists.merged.get(..total).unwrap_or(&[]);
     let in_place = writer.tail().len() >= total + SLACK;
     let union = if in_place { writer.tail() } else { &mut lists.union[..] };
-    let (values, common, runs) = kernels.split_arrays(merged, union, lists.common);
-    if lists.common.get(..2 * common) != Some(base.bytes) {
+    let Some((count, runs)) = kernels.split_arrays(merged, base.bytes, union) else {
         return Ok(false);
-    }
-    let runs = u32::try_from(runs).unwrap_or(0);
-    let count = u32::try_from(values).unwrap_or(0);
+    };
     if in_place {
         return finish_array(writer, key, (count, runs), card);
     }
     if count != card {
         return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
     }
-    let bytes = lists.union.get(..2 * values).unwrap_or(&[]);
-    writer.copy(key, &Container { kind: Kind::Array, card, runs, bytes }, runs)?;
+    let bytes = lists.union.get(..2 * card as usize).unwrap_or(&[]);
+    writer.copy(key, &Container { kind: Kind::Array, card, bytes }, runs)?;
     Ok(true)
 }
 
@@ -727,7 +880,7 @@ fn unite_runs<K: Kernels>(
     lists: Lists<'_>,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): Three<'_, '_>,
+    Three { base, cur, win }: &Three<'_>,
     card: u32,
 ) -> Result<Option<bool>, Stop> {
     let cur_runs = as_runs(cur, lists.cur);
@@ -739,23 +892,12 @@ fn unite_runs<K: Kernels>(
         Some(tail) if in_place => tail,
         _ => &mut lists.union[..],
     };
-    let split = kernels.split_runs(merged, union, lists.ends, lists.common);
-    let Some((count, common)) = split else { return Ok(None) };
-    if base.card == 0 {
-        if common != 0 {
-            return Ok(Some(false));
-        }
-    } else if stored_runs(base) != common
-        || lists.common.get(..4 * common) != Some(as_runs(base, lists.base))
-    {
-        return Ok(None);
-    }
-    let bytes = union.get(..4 * count).unwrap_or(&[]);
-    let facts = kernels.check_runs(bytes);
-    if facts.is_none_or(|facts| facts.card != card || facts.joined != 0) {
+    let base_runs = as_runs(base, lists.base);
+    let split = kernels.split_runs(merged, base_runs, union, lists.ends);
+    let Some((runs, count)) = split else { return Ok(None) };
+    if count != card {
         return Err(Stop::Internal("the union of two lists of runs is wrong"));
     }
-    let runs = u32::try_from(count).unwrap_or(0);
     if in_place && smallest_kind(card, runs, writer.containers()) == Kind::Runs {
         if let Some(place) = writer.tail().first_chunk_mut::<2>() {
             *place = count_word(runs);
@@ -763,14 +905,15 @@ fn unite_runs<K: Kernels>(
         writer.commit(key, Kind::Runs, card, runs, run_bytes(runs));
         return Ok(Some(true));
     }
+    let len = 4 * runs as usize;
     let bytes = if in_place {
-        let copy = lists.union.get_mut(..4 * count).unwrap_or(&mut []);
-        copy.copy_from_slice(writer.room(2 + 4 * count)?.get(2..).unwrap_or(&[]));
+        let copy = lists.union.get_mut(..len).unwrap_or(&mut []);
+        copy.copy_from_slice(writer.room(2 + len)?.get(2..).unwrap_or(&[]));
         copy
     } else {
-        lists.union.get(..4 * count).unwrap_or(&[])
+        lists.union.get(..len).unwrap_or(&[])
     };
-    writer.copy(key, &Container { kind: Kind::Runs, card, runs, bytes }, runs)?;
+    writer.copy(key, &Container { kind: Kind::Runs, card, bytes }, runs)?;
     Ok(Some(true))
 }
 
@@ -793,7 +936,7 @@ fn unite_bits<K: Kernels>(
     buffers: &mut BitBuffers,
     writer: &mut Writer<'_>,
     key: u16,
-    (base, cur, win): Three<'_, '_>,
+    Three { base, cur, win }: &Three<'_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let in_place = card > ARRAY_MAX && writer.tail().len() >= BITSET_BYTES;
@@ -842,7 +985,8 @@ fn check_untouched<K: Kernels>(
         if key == END {
             return Ok(Verdict::UntouchedOk);
         }
-        let (base, win) = (at_key(&cursors.base, key), at_key(&cursors.win, key));
+        let three = cursors.read(kernels, key)?;
+        let Three { base, win, .. } = &three;
         let identical = base.kind == win.kind && base.bytes == win.bytes;
         if base.card != 0 && !identical {
             let buffers = scratch.bits();
@@ -850,7 +994,7 @@ fn check_untouched<K: Kernels>(
                 kernels.covers(base.as_bits(&mut buffers.base), win.as_bits(&mut buffers.win));
             if !covered {
                 let difference = |base: u64, _: u64, win: u64| base & !win;
-                return match first_difference(buffers, (base, &Container::EMPTY, win), difference) {
+                return match first_difference(buffers, &three, difference) {
                     Some((low, ..)) => Err(Stop::Verdict(Verdict::NotAnExtension {
                         first_row: first_row_of(key) + u64::from(low),
                     })),
@@ -858,20 +1002,18 @@ fn check_untouched<K: Kernels>(
                 };
             }
         }
-        cursors.advance(kernels, key)?;
     }
 }
 
 /// Names the conflict that the containers with this key are known to have, at its first row.
 #[cold]
 #[inline(never)]
-fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
-    let (base, cur, win) =
-        (at_key(&cursors.base, key), at_key(&cursors.cur, key), at_key(&cursors.win, key));
+fn conflict(scratch: &mut Scratch, three: &Three<'_>, key: u64) -> Stop {
+    let Three { base, cur, win } = three;
     let found = if base.card == 0 && cur.kind == Kind::Array && win.kind == Kind::Array {
         portable::first_common(cur.bytes, win.bytes).map(|low| (u32::from(low), false, true))
     } else {
-        first_difference(scratch.bits(), (base, cur, win), |base, cur, win| (cur & win) ^ base)
+        first_difference(scratch.bits(), three, |base, cur, win| (cur & win) ^ base)
     };
     let Some((low, in_base, in_cur)) = found else {
         return Stop::Internal("a conflict could not be found again");
@@ -887,7 +1029,7 @@ fn conflict(scratch: &mut Scratch, cursors: &Cursors<'_>, key: u64) -> Stop {
 /// The first value at which `difference` has a bit set, whether `base` has it and whether `cur` has it.
 fn first_difference(
     buffers: &mut BitBuffers,
-    (base, cur, win): Three<'_, '_>,
+    Three { base, cur, win }: &Three<'_>,
     difference: impl Fn(u64, u64, u64) -> u64,
 ) -> Option<(u32, bool, bool)> {
     let base = base.as_bits(&mut buffers.base).as_chunks::<8>().0;
@@ -910,22 +1052,21 @@ fn count_with<K: Kernels>(
     file: &FileInput<'_>,
 ) -> Result<u64, Malformed> {
     let mut cursors = Cursors::absent();
-    cursors.open(kernels, file)?;
+    cursors.open(file)?;
     let mut count = 0;
     loop {
         let key = cursors.key();
         if key == END {
             return Ok(count);
         }
-        if cursors.cur.key == key && cursors.win.key == key {
+        let Three { base, cur, win } = cursors.read(kernels, key)?;
+        if cur.card != 0 && win.card != 0 {
             let buffers = scratch.bits();
-            let base = at_key(&cursors.base, key);
             count += u64::from(kernels.count_common(
                 base.as_bits(&mut buffers.base),
-                cursors.cur.container.as_bits(&mut buffers.cur),
-                cursors.win.container.as_bits(&mut buffers.win),
+                cur.as_bits(&mut buffers.cur),
+                win.as_bits(&mut buffers.win),
             ));
         }
-        cursors.advance(kernels, key)?;
     }
 }

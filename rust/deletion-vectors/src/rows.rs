@@ -44,13 +44,13 @@ pub fn for_each_interval(
     mut sink: impl FnMut(u64, u64),
 ) -> Result<(), BitmapError> {
     let limit = num_records.unwrap_or(u64::MAX);
-    let mut cursor = Cursor::open(Portable, bitmap.bytes, bitmap.cardinality, limit)?;
+    let mut cursor = Cursor::open(bitmap.bytes, bitmap.cardinality, limit)?;
     while cursor.key != END {
         let start = (cursor.key >> 32 << 32) | (cursor.key & 0xffff) << 16;
-        for_each_run_of(&cursor.container, |first, last| {
+        let container = cursor.read(Portable)?;
+        for_each_run_of(&container, |first, last| {
             sink(start + u64::from(first), start + u64::from(last));
         });
-        cursor.advance(Portable)?;
     }
     Ok(())
 }

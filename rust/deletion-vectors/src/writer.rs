@@ -17,15 +17,18 @@ pub(crate) struct NoSpace {
     pub(crate) needed_at_least: usize,
 }
 
+/// Containers up to which the header of a bitmap with run containers is not larger than that of one without.
+pub(crate) const SMALL_HEADER: usize = 32;
+
 /// The smallest of the three kinds for a container among `containers` of its bitmap.
 ///
 /// Between a run container and another kind of equal size the run container wins as long as the header of a bitmap
-/// with run containers is not the larger one, which holds for up to 32 containers. Delta's code may end up with either.
+/// with run containers is not the larger one, which holds for up to [`SMALL_HEADER`] containers. Delta's code may end up with either.
 #[inline]
 pub(crate) fn smallest_kind(card: u32, runs: u32, containers: usize) -> Kind {
     let plain = plain_bytes(card);
     let as_runs = run_bytes(runs);
-    if as_runs < plain || (as_runs == plain && containers <= 32) {
+    if as_runs < plain || (as_runs == plain && containers <= SMALL_HEADER) {
         Kind::Runs
     } else if card <= ARRAY_MAX {
         Kind::Array
@@ -51,7 +54,7 @@ pub(crate) struct Writer<'o> {
 struct Bucket {
     /// Where its cookie stands.
     start: usize,
-    /// Number of containers it will have.
+    /// Number of containers it has room for.
     count: usize,
     /// Number of containers it has.
     next: usize,
@@ -100,19 +103,14 @@ impl<'o> Writer<'o> {
         Ok(writer)
     }
 
-    /// Number of containers of the bitmap being written.
+    /// Number of containers that the bitmap being written has room for.
     #[inline]
     pub(crate) fn containers(&self) -> usize {
         self.bucket.count
     }
 
-    /// Whether the bitmap being written has all its containers.
-    #[inline]
-    pub(crate) fn bucket_is_full(&self) -> bool {
-        self.bucket.next == self.bucket.count
-    }
-
-    /// Begins the 32-bit bitmap with this key, which will have exactly `count` containers.
+    /// Begins the 32-bit bitmap with this key, which will have at most `count` containers, and more than
+    /// [`SMALL_HEADER`] if `count` is more.
     pub(crate) fn begin_bucket(
         &mut self,
         key: u32,
@@ -173,6 +171,40 @@ impl<'o> Writer<'o> {
         self.at += len;
         self.bucket.next += 1;
         self.rows += u64::from(card);
+    }
+
+    /// Where the containers that are still to come go.
+    #[inline(always)]
+    pub(crate) fn slots(&mut self) -> Option<Slots<'_>> {
+        let Bucket { start, count, next, next_head, offsets, run_layout, reserve, .. } =
+            self.bucket;
+        let end = self.out.len().saturating_sub(reserve);
+        let (header, tail) = self.out.get_mut(..end)?.split_at_mut_checked(self.at)?;
+        let (fixed, header) = header.split_at_mut_checked(next_head)?;
+        let flags = start + 4..start + 4 + if run_layout { count.div_ceil(8) } else { 0 };
+        let (heads, header) = header.split_at_mut_checked(4 * (count - next))?;
+        let offsets = match offsets.checked_sub(heads.len()) {
+            Some(between) => header.get_mut(between..between + heads.len())?,
+            None => &mut [],
+        };
+        Some(Slots {
+            flags: fixed.get_mut(flags)?,
+            heads: heads.as_chunks_mut().0,
+            offsets: offsets.as_chunks_mut().0,
+            tail,
+            next,
+            place: self.at - start,
+        })
+    }
+
+    /// Takes note of containers that were written to [`Self::slots`].
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, Written { containers, len, rows, runs }: Written) {
+        self.bucket.next += containers;
+        self.bucket.next_head += 4 * containers;
+        self.bucket.has_runs |= runs;
+        self.at += len;
+        self.rows += rows;
     }
 
     /// Writes a checked container in its smallest kind.
@@ -292,9 +324,9 @@ impl<'o> Writer<'o> {
 
     /// Completes the bitmap being written.
     pub(crate) fn end_bucket(&mut self) {
-        debug_assert!(self.bucket_is_full());
-        if self.bucket.run_layout && !self.bucket.has_runs {
-            self.relayout(false, 0);
+        let Bucket { next, count, run_layout, has_runs, .. } = self.bucket;
+        if next != count || run_layout != has_runs {
+            self.relayout(has_runs, next, 0);
         }
         self.prefer_small_header();
     }
@@ -325,7 +357,7 @@ impl<'o> Writer<'o> {
     #[cold]
     fn turn_into_runs(&mut self, index: usize) {
         // The header shrinks first, by more than the two bytes that the container then grows by.
-        self.relayout(true, 0);
+        self.relayout(true, self.bucket.count, 0);
         let Some((_, place)) = self.bucket.nearly_runs else { return };
         let heads = self.bucket.heads(true);
         let card = (u32_at(self.out, heads + 4 * index) >> 16) + 1;
@@ -353,7 +385,7 @@ impl<'o> Writer<'o> {
     #[inline]
     fn note_runs(&mut self, pending: usize) {
         if !self.bucket.run_layout {
-            self.relayout(true, pending);
+            self.relayout(true, self.bucket.count, pending);
         }
         self.bucket.has_runs = true;
         self.set_flag(self.bucket.next);
@@ -384,23 +416,30 @@ impl<'o> Writer<'o> {
     /// among them. The bytes by which it may grow have been kept free.
     #[cold]
     #[inline(never)]
-    fn relayout(&mut self, run_layout: bool, pending: usize) {
+    fn relayout(&mut self, run_layout: bool, count: usize, pending: usize) {
         let old = self.bucket;
-        let (from, to) = (old.payload(old.run_layout), old.payload(run_layout));
+        let new = Bucket { count, ..old };
+        let (from, to) = (old.payload(old.run_layout), new.payload(run_layout));
         let heads =
             self.out.get(old.heads(old.run_layout)..).and_then(|rest| rest.get(..4 * old.next));
         let heads = heads.unwrap_or(&[]).to_vec();
+        let keeps_flags = old.has_runs && run_layout;
+        let flags = if keeps_flags { old.next.div_ceil(8) } else { 0 };
+        let flags_at = old.start + 4;
+        let flags = self.out.get(flags_at..flags_at + flags).unwrap_or(&[]).to_vec();
         self.out.copy_within(from..self.at + pending, to);
         self.at = self.at - from + to;
+        self.bucket.count = count;
         self.bucket.lay_out(run_layout);
         self.bucket.reserve = 0;
         if let Some((_, place)) = &mut self.bucket.nearly_runs {
             *place = *place - from + to;
         }
         self.write_fixed();
+        self.put(flags_at, &flags);
         let at = self.bucket.heads(run_layout);
         self.put(at, &heads);
-        if Bucket::has_offsets(old.count, run_layout) {
+        if Bucket::has_offsets(count, run_layout) {
             self.write_offsets(old.next);
         }
     }
@@ -431,10 +470,36 @@ impl<'o> Writer<'o> {
     }
 }
 
+/// See [`Writer::slots`].
+#[derive(Debug)]
+pub(crate) struct Slots<'w> {
+    /// A bit for each container of the bitmap, clear where it is still to come; empty in a layout without runs.
+    pub(crate) flags: &'w mut [u8],
+    pub(crate) heads: &'w mut [[u8; 4]],
+    /// Empty in a layout without offsets.
+    pub(crate) offsets: &'w mut [[u8; 4]],
+    pub(crate) tail: &'w mut [u8],
+    /// Index of the first of the containers to come.
+    pub(crate) next: usize,
+    /// How far behind the start of the bitmap `tail` begins.
+    pub(crate) place: usize,
+}
+
+/// What was written to [`Slots`].
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) containers: usize,
+    /// Bytes of payload.
+    pub(crate) len: usize,
+    pub(crate) rows: u64,
+    /// Whether there is a run container among them.
+    pub(crate) runs: bool,
+}
+
 /// A 32-bit bitmap has at most 65536 containers of 8194 bytes, so offsets fit in 32 bits.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "see above")]
-fn offset_word(offset: usize) -> [u8; 4] {
+pub(crate) fn offset_word(offset: usize) -> [u8; 4] {
     (offset as u32).to_le_bytes()
 }
 

@@ -10,9 +10,10 @@ use std::ptr;
 
 use deletion_vectors::Role;
 use deletion_vectors::wire::{Arrays, OutOfArray, Span};
-use jni::Env;
 use jni::objects::{JByteArray, JObjectArray};
-use jni::sys::{JNI_ABORT, JNIEnv, JNINativeInterface_, jbyte, jbyteArray, jsize};
+use jni::sys::{JNI_ABORT, jbyte, jbyteArray, jsize};
+
+use crate::jvm::Jvm;
 
 /// Arrays are let go when files with this many bytes were looked at: some hundred microseconds of work.
 const HELD_BYTES: usize = 1 << 20;
@@ -26,7 +27,7 @@ const COPIED_BYTES: usize = 1 << 20;
 /// The `byte[][]` of a request, of which the arrays of one file at a time are in use.
 #[derive(Debug)]
 pub(crate) struct JavaArrays<'a, 'local> {
-    env: *mut JNIEnv,
+    jvm: &'a Jvm<'a>,
     arrays: &'a JObjectArray<'local, JByteArray<'local>>,
     count: usize,
     slots: [Slot; 3],
@@ -61,14 +62,14 @@ impl Slot {
 }
 
 impl<'a, 'local> JavaArrays<'a, 'local> {
-    /// The arrays, none of them held. The borrow of `env` keeps all else from using it.
+    /// The arrays, none of them held.
     pub(crate) fn new(
-        env: &'a mut Env<'local>,
+        jvm: &'a Jvm<'a>,
         arrays: &'a JObjectArray<'local, JByteArray<'local>>,
     ) -> Result<Self, jni::errors::Error> {
         Ok(JavaArrays {
-            count: arrays.len(env)?,
-            env: env.get_raw(),
+            count: jvm.count(arrays)?,
+            jvm,
             arrays,
             slots: [Slot::new(), Slot::new(), Slot::new()],
             bytes: 0,
@@ -76,20 +77,15 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         })
     }
 
-    fn functions(&self) -> &'a JNINativeInterface_ {
-        // SAFETY: `env` is that of the current thread, and its table lives as long as the JVM.
-        unsafe { &**self.env }
-    }
-
     fn release(&mut self) {
-        let functions = self.functions();
+        let (env, functions) = (self.jvm.env(), self.jvm.functions());
         for slot in &mut self.slots {
             let start = std::mem::replace(&mut slot.start, ptr::null_mut());
             if !start.is_null() {
                 // SAFETY: `start` is what the JVM gave for this array, and is given back once. Nothing was written.
                 unsafe {
                     (functions.v1_2.ReleasePrimitiveArrayCritical)(
-                        self.env, slot.array, start, JNI_ABORT,
+                        env, slot.array, start, JNI_ABORT,
                     );
                 }
             }
@@ -103,7 +99,7 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
     fn hold(&mut self, spans: &[Span; 3]) -> Result<(), (usize, usize)> {
         // With an array held, the JVM must not be called.
         self.release();
-        let functions = self.functions();
+        let (env, functions) = (self.jvm.env(), self.jvm.functions());
         for (place, (slot, span)) in self.slots.iter_mut().zip(spans).enumerate() {
             if span.len == 0 {
                 continue;
@@ -111,20 +107,20 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
             if slot.index != span.array {
                 if !slot.array.is_null() {
                     // SAFETY: a local reference that this made.
-                    unsafe { (functions.v1_1.DeleteLocalRef)(self.env, slot.array) };
+                    unsafe { (functions.v1_1.DeleteLocalRef)(env, slot.array) };
                 }
                 *slot = Slot::new();
                 let index = jsize::try_from(span.array).ok().filter(|_| span.array < self.count);
                 let Some(index) = index else { return Err((place, 0)) };
                 // SAFETY: the array is there and has that many elements, all of them `byte[]` or null.
                 slot.array = unsafe {
-                    (functions.v1_1.GetObjectArrayElement)(self.env, self.arrays.as_raw(), index)
+                    (functions.v1_1.GetObjectArrayElement)(env, self.arrays.as_raw(), index)
                 };
                 if slot.array.is_null() {
                     return Err((place, 0));
                 }
                 // SAFETY: a `byte[]`, and not null.
-                let len = unsafe { (functions.v1_1.GetArrayLength)(self.env, slot.array) };
+                let len = unsafe { (functions.v1_1.GetArrayLength)(env, slot.array) };
                 slot.len = usize::try_from(len).unwrap_or(0);
                 slot.index = span.array;
             }
@@ -142,7 +138,7 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
                     // SAFETY: the range is within the array, and `part` is that long.
                     unsafe {
                         (functions.v1_1.GetByteArrayRegion)(
-                            self.env,
+                            env,
                             slot.array,
                             start,
                             len,
@@ -157,11 +153,7 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
             if span.len != 0 && slot.len <= LARGEST_HELD {
                 // SAFETY: a `byte[]`, and not null. From here to `release` nothing but this is called.
                 slot.start = unsafe {
-                    (functions.v1_2.GetPrimitiveArrayCritical)(
-                        self.env,
-                        slot.array,
-                        ptr::null_mut(),
-                    )
+                    (functions.v1_2.GetPrimitiveArrayCritical)(env, slot.array, ptr::null_mut())
                 };
                 if slot.start.is_null() {
                     return Err((place, slot.len));
@@ -210,13 +202,7 @@ impl Arrays for JavaArrays<'_, '_> {
 
 impl Drop for JavaArrays<'_, '_> {
     fn drop(&mut self) {
+        // The local references go when the native method returns.
         self.release();
-        let functions = self.functions();
-        for slot in &self.slots {
-            if !slot.array.is_null() {
-                // SAFETY: a local reference that this made.
-                unsafe { (functions.v1_1.DeleteLocalRef)(self.env, slot.array) };
-            }
-        }
     }
 }

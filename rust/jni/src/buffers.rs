@@ -1,10 +1,10 @@
 //! Direct buffers as slices.
 #![allow(unsafe_code, reason = "turns addresses that the JVM gives into slices")]
 
-use jni::Env;
 use jni::objects::JByteBuffer;
 use jni::sys::jlong;
 
+use crate::jvm::Jvm;
 use crate::throw::Failure;
 
 /// The first bytes of a direct buffer to write to, checked to lie inside of it.
@@ -18,7 +18,7 @@ pub(crate) struct Region<'a> {
 impl<'a> Region<'a> {
     /// The first `len` bytes of `buffer`.
     pub(crate) fn of(
-        env: &Env<'_>,
+        jvm: &Jvm<'_>,
         buffer: &'a JByteBuffer<'_>,
         len: jlong,
         name: &'static str,
@@ -27,12 +27,11 @@ impl<'a> Region<'a> {
         if buffer.is_null() {
             return Err(bad("is null", 1, 0));
         }
-        let start =
-            env.get_direct_buffer_address(buffer).map_err(|_| bad("is not direct", 1, 0))?;
-        let capacity =
-            env.get_direct_buffer_capacity(buffer).map_err(|_| bad("is not direct", 1, 0))?;
+        let Some((start, capacity)) = jvm.direct_buffer(buffer) else {
+            return Err(bad("is not direct", 1, 0));
+        };
         match usize::try_from(len) {
-            Ok(len) if len <= capacity && isize::try_from(len).is_ok() && !start.is_null() => {
+            Ok(len) if len <= capacity && isize::try_from(len).is_ok() => {
                 Ok(Region { start, len, _buffer: std::marker::PhantomData })
             }
             _ => {

@@ -7,14 +7,18 @@
 
 mod arrays;
 mod buffers;
+mod jvm;
 mod throw;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use arrays::JavaArrays;
 use buffers::Region;
 use deletion_vectors::wire;
+use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObjectArray};
 use jni::sys::{jint, jlong, jstring};
-use jni::{Env, EnvUnowned};
+use jvm::Jvm;
 use throw::{Failure, ThrowNativeException};
 
 /// Version of the native interface: of the methods here and of the layouts in [`wire`].
@@ -61,14 +65,16 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
     response: JByteBuffer<'local>,
     response_len: jlong,
 ) -> jlong {
-    env.with_env(|env| -> Result<_, Failure> {
-        let mut response = Region::of(env, &response, response_len, "response")?;
-        let table = numbers(env, &table)?;
-        let mut arrays = JavaArrays::new(env, &arrays)?;
-        answer(wire::resolve(&table, &mut arrays, response.bytes()))
-    })
-    .resolve::<ThrowNativeException>()
-    .0
+    // The `jni` crate keeps accounts of its environments and asks for pending exceptions, which is a good part of a small
+    // request. So it is called only when there is something to be thrown.
+    let jvm = Jvm::new(&mut env);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut response = Region::of(&jvm, &response, response_len, "response")?;
+        let table = Numbers::of(&jvm, &table)?;
+        let mut arrays = JavaArrays::new(&jvm, &arrays)?;
+        answer(wire::resolve(table.get(), &mut arrays, response.bytes()))
+    }));
+    finish(&mut env, outcome)
 }
 
 /// `static native long overlapCount0(byte[][] arrays, long[] table, int fileIndex)`: number of rows of one file of the
@@ -83,21 +89,55 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'l
     table: JLongArray<'local>,
     file: jint,
 ) -> jlong {
-    env.with_env(|env| -> Result<_, Failure> {
-        let table = numbers(env, &table)?;
+    let jvm = Jvm::new(&mut env);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let table = Numbers::of(&jvm, &table)?;
         let file = usize::try_from(file).unwrap_or(usize::MAX);
-        let mut arrays = JavaArrays::new(env, &arrays)?;
-        to_java(wire::overlap_count(&table, &mut arrays, file)?)
-    })
-    .resolve::<ThrowNativeException>()
-    .0
+        let mut arrays = JavaArrays::new(&jvm, &arrays)?;
+        to_java(wire::overlap_count(table.get(), &mut arrays, file)?)
+    }));
+    finish(&mut env, outcome)
 }
 
-/// The numbers of a `long[]`.
-fn numbers(env: &Env<'_>, table: &JLongArray<'_>) -> Result<Vec<jlong>, Failure> {
-    let mut numbers = vec![0; table.len(env)?];
-    table.get_region(env, 0, &mut numbers)?;
-    Ok(numbers)
+/// Gives the answer, or throws.
+fn finish(
+    env: &mut EnvUnowned<'_>,
+    outcome: std::thread::Result<Result<throw::Returned<jlong>, Failure>>,
+) -> jlong {
+    match outcome {
+        Ok(Ok(throw::Returned(number))) => number,
+        failed => {
+            // A panic goes on in here, where it becomes an exception.
+            env.with_env(|_| failed.unwrap_or_else(|payload| resume_unwind(payload)))
+                .resolve::<ThrowNativeException>()
+                .0
+        }
+    }
+}
+
+/// The numbers of a `long[]`, those of few files without an allocation.
+struct Numbers {
+    few: [jlong; Numbers::FEW],
+    many: Vec<jlong>,
+    len: usize,
+}
+
+impl Numbers {
+    const FEW: usize = 4 * wire::ENTRY_NUMBERS;
+
+    fn of(jvm: &Jvm<'_>, table: &JLongArray<'_>) -> Result<Numbers, Failure> {
+        let mut numbers = Numbers { few: [0; Self::FEW], many: Vec::new(), len: 0 };
+        numbers.len = jvm.numbers(table, &mut numbers.few)?;
+        if numbers.len > Self::FEW {
+            numbers.many = vec![0; numbers.len];
+            jvm.numbers(table, &mut numbers.many)?;
+        }
+        Ok(numbers)
+    }
+
+    fn get(&self) -> &[jlong] {
+        self.few.get(..self.len).unwrap_or(&self.many)
+    }
 }
 
 /// Bytes used, or bytes needed as a negative number.

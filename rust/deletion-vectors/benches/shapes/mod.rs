@@ -32,6 +32,12 @@ impl Owned {
         }
     }
 
+    /// The bytes of all three.
+    pub fn bytes(&self) -> impl Iterator<Item = &[u8]> {
+        let base = self.base.as_ref().map(|(bytes, _)| &bytes[..]);
+        base.into_iter().chain([&self.cur.0[..], &self.win.0[..]])
+    }
+
     pub fn input(&self) -> FileInput<'_> {
         FileInput {
             base: self

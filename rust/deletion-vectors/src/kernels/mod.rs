@@ -10,22 +10,28 @@ pub(crate) mod x86;
 
 use crate::format::Bits;
 
-/// What a pass over a run container finds out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RunFacts {
-    /// Number of values.
-    pub(crate) card: u32,
-    /// Number of runs that begin right behind the previous one.
-    pub(crate) joined: u32,
+/// Something to be done with kernels. Not a closure, as those cannot be told to be inlined.
+pub(crate) trait Work {
+    /// What comes of it.
+    type Done;
+
+    /// Does it; to be inlined always.
+    fn on<K: Kernels>(self, kernels: K) -> Self::Done;
 }
 
 /// The inner loops. Arrays and runs are little endian bytes as they are in the serialized form.
 pub(crate) trait Kernels: Copy {
+    /// Does `work`, with all that is inlined into it compiled for the instruction set of these kernels.
+    fn run<W: Work>(self, work: W) -> W::Done;
+
+    /// Whether the values are strictly increasing.
+    fn is_ascending(self, values: &[u8]) -> bool;
+
     /// Number of maximal runs of consecutive values, or none when the values are not strictly increasing.
     fn check_array(self, values: &[u8]) -> Option<u32>;
 
-    /// Facts about the runs, or none when they overlap, are out of order or pass 65535.
-    fn check_runs(self, runs: &[u8]) -> Option<RunFacts>;
+    /// Number of values of the runs, or none when they overlap, are out of order or pass 65535.
+    fn check_runs(self, runs: &[u8]) -> Option<u32>;
 
     /// Number of bits set.
     fn popcount(self, bits: &Bits) -> u32;
@@ -48,19 +54,14 @@ pub(crate) trait Kernels: Copy {
     /// `out` must hold all values of both and [`SLACK`] bytes more.
     fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]);
 
-    /// Takes a result of [`Self::merge_arrays`] apart: each value once into `out`, those that came twice into
-    /// `common`; gives the number of values of both, and the number of runs in `out`.
+    /// Writes each value of a result of [`Self::merge_arrays`] once to `out`; gives the numbers of its values and of
+    /// its runs, or none when those that came twice are not `base`.
     ///
-    /// `out` must hold all of `merged`, `common` half of it, both with [`SLACK`] bytes more.
-    fn split_arrays(
-        self,
-        merged: &[u8],
-        out: &mut [u8],
-        common: &mut [u8],
-    ) -> (usize, usize, usize);
+    /// `out` must hold all of `merged` and [`SLACK`] bytes more.
+    fn split_arrays(self, merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)>;
 
-    /// Writes the union of two strictly increasing arrays of [`SMALL`] values together to `out`; gives the numbers
-    /// of its values and of its runs, or none when what the two have in common differs from `base`.
+    /// Writes the union of two arrays of [`SMALL`] values together to `out`; gives the numbers of its values and of
+    /// its runs, or none when they are not strictly increasing or what the two have in common differs from `base`.
     fn merge_small(
         self,
         base: &[u8],
@@ -69,15 +70,15 @@ pub(crate) trait Kernels: Copy {
         out: &mut [u8; 2 * SMALL],
     ) -> Option<(u32, u32)>;
 
-    /// As [`Self::merge_small`] for two lists of [`SMALL_RUNS`] runs together. Gives the numbers of runs and of values
-    /// of the union. None says less: what the two have in common may still be `base`, as other runs.
+    /// As [`Self::merge_small`] for two lists of [`SMALL_RUNS`] runs together. None says less: what the two have in
+    /// common may still be `base`, as other runs.
     fn merge_small_runs(
         self,
         base: &[u8],
         cur: &[u8],
         win: &[u8],
         out: &mut [u8; 4 * SMALL_RUNS],
-    ) -> Option<(u32, u32)>;
+    ) -> Option<SmallUnion>;
 
     /// Sets the bits of the values of two arrays, and no others, and gives the number of bits set.
     ///
@@ -89,17 +90,31 @@ pub(crate) trait Kernels: Copy {
     /// `out` must hold all runs of both and [`SLACK`] bytes more.
     fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]);
 
-    /// Takes a result of [`Self::merge_runs`] apart: the union, as maximal runs, into `out` and the runs that came
-    /// twice into `common`; gives the number of runs of both. None when runs overlap that are not the same.
+    /// Writes the union of the runs of a result of [`Self::merge_runs`], as maximal runs, to `out`; gives the numbers
+    /// of its runs and of its values. None when runs overlap that are not the same, or when those that came twice are
+    /// not `base`: what both sides have in common may still be `base`, as other runs.
     ///
-    /// `out` and `ends` must hold all of `merged`, `common` half of it, each with [`SLACK`] bytes more.
+    /// `out` and `ends` must hold all of `merged` and [`SLACK`] bytes more.
     fn split_runs(
         self,
         merged: &[u8],
+        base: &[u8],
         out: &mut [u8],
         ends: &mut [u8],
-        common: &mut [u8],
-    ) -> Option<(usize, usize)>;
+    ) -> Option<(u32, u32)>;
+}
+
+/// What [`Kernels::merge_small_runs`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SmallUnion {
+    /// Runs of the union.
+    pub(crate) runs: u32,
+    /// Values of the union.
+    pub(crate) card: u32,
+    /// Values of `cur`.
+    pub(crate) cur: u32,
+    /// Values of `win`.
+    pub(crate) win: u32,
 }
 
 /// Bytes behind a result that the loops may overwrite.
@@ -121,93 +136,59 @@ pub(crate) type Map = [u8; MAP_VALUES];
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
 
-impl Kernels for Portable {
-    #[inline]
-    fn check_array(self, values: &[u8]) -> Option<u32> {
-        portable::check_array(values)
-    }
-    #[inline]
-    fn check_runs(self, runs: &[u8]) -> Option<RunFacts> {
-        portable::check_runs(runs)
-    }
-    #[inline]
-    fn popcount(self, bits: &Bits) -> u32 {
-        portable::popcount(bits)
-    }
-    #[inline]
-    fn merge_bits(
-        self,
-        base: Option<&Bits>,
-        cur: &Bits,
-        win: &Bits,
-        out: &mut Bits,
-    ) -> Option<u32> {
-        portable::merge_bits(base, cur, win, out)
-    }
-    #[inline]
-    fn covers(self, base: &Bits, win: &Bits) -> bool {
-        portable::covers(base, win)
-    }
-    #[inline]
-    fn count_common(self, base: &Bits, cur: &Bits, win: &Bits) -> u32 {
-        portable::count_common(base, cur, win)
-    }
-    #[inline]
-    fn count_runs(self, bits: &Bits) -> u32 {
-        portable::count_runs(bits)
-    }
-    #[inline]
-    fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
-        portable::merge_arrays(cur, win, out);
-    }
-    #[inline]
-    fn split_arrays(
-        self,
-        merged: &[u8],
-        out: &mut [u8],
-        common: &mut [u8],
-    ) -> (usize, usize, usize) {
-        portable::split_arrays(merged, out, common)
-    }
-    #[inline]
-    fn merge_small(
-        self,
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 2 * SMALL],
-    ) -> Option<(u32, u32)> {
-        portable::merge_small(base, cur, win, out)
-    }
-    #[inline]
-    fn merge_small_runs(
-        self,
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 4 * SMALL_RUNS],
-    ) -> Option<(u32, u32)> {
-        portable::merge_small_runs(base, cur, win, out)
-    }
-    #[inline]
-    fn arrays_to_bits(self, cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
-        portable::arrays_to_bits(cur, win, map, out)
-    }
-    #[inline]
-    fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
-        portable::merge_runs(cur, win, out);
-    }
-    #[inline]
-    fn split_runs(
-        self,
-        merged: &[u8],
-        out: &mut [u8],
-        _ends: &mut [u8],
-        common: &mut [u8],
-    ) -> Option<(usize, usize)> {
-        portable::split_runs(merged, out, common)
-    }
+/// Gives a type the kernels of a module.
+macro_rules! kernels {
+    ($type:ty, $module:ident $(, $unsafe:tt)?) => {
+        impl $crate::kernels::Kernels for $type {
+            #[inline(always)]
+            fn run<W: $crate::kernels::Work>(self, work: W) -> W::Done {
+                // SAFETY: see below.
+                $($unsafe)? { $module::run(self, work) }
+            }
+            $crate::kernels::delegate! { $module $(, $unsafe)?;
+                is_ascending(values: &[u8]) -> bool;
+                check_array(values: &[u8]) -> Option<u32>;
+                check_runs(runs: &[u8]) -> Option<u32>;
+                popcount(bits: &Bits) -> u32;
+                merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+                covers(base: &Bits, win: &Bits) -> bool;
+                count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
+                count_runs(bits: &Bits) -> u32;
+                merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
+                split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)>;
+                merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
+                merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<SmallUnion>;
+                arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
+                merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
+                split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
+            }
+        }
+    };
 }
+pub(crate) use kernels;
+
+/// Methods that call the function of the same name in a module.
+macro_rules! delegate {
+    ($module:ident; $($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(
+            #[inline(always)]
+            fn $name(self, $($argument: $type),*) -> $result { $module::$name($($argument),*) }
+        )*
+    };
+    ($module:ident, unsafe; $($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(
+            #[inline(always)]
+            fn $name(self, $($argument: $type),*) -> $result {
+                // SAFETY: a value of this type exists only where its `detect` has found all the features that the
+                // functions of the module are compiled for.
+                unsafe { $module::$name($($argument),*) }
+            }
+        )*
+    };
+}
+pub(crate) use delegate;
+
+kernels!(Portable, portable);
 
 /// The best kernels that this machine has.
 #[derive(Debug, Clone, Copy)]

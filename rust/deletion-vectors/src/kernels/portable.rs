@@ -5,17 +5,33 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::{MAP_VALUES, Map, RunFacts, SMALL, SMALL_RUNS};
+use super::{Kernels, MAP_VALUES, Map, SMALL, SMALL_RUNS, SmallUnion, Work};
 use crate::format::{Bits, USEFUL_RUNS_MAX};
+
+/// See [`super::Kernels::run`].
+#[inline(never)]
+pub(crate) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
+    work.on(kernels)
+}
+
+/// See [`super::Kernels::is_ascending`].
+#[inline(always)]
+pub(crate) fn is_ascending(values: &[u8]) -> bool {
+    let values = values.as_chunks::<2>().0;
+    let mut bad = 0u16;
+    for (low, high) in values.iter().zip(values.get(1..).unwrap_or(&[])) {
+        bad |= u16::from(u16::from_le_bytes(*high) <= u16::from_le_bytes(*low));
+    }
+    bad == 0
+}
 
 /// See [`super::Kernels::check_array`].
 #[inline(always)]
 pub(crate) fn check_array(values: &[u8]) -> Option<u32> {
     let values = values.as_chunks::<2>().0;
-    let Some((_, next)) = values.split_first() else { return Some(0) };
     let mut bad = 0u16;
     let mut joined = 0u16;
-    for (low, high) in values.iter().zip(next) {
+    for (low, high) in values.iter().zip(values.get(1..).unwrap_or(&[])) {
         let (low, high) = (u16::from_le_bytes(*low), u16::from_le_bytes(*high));
         bad |= u16::from(high <= low);
         joined = joined.wrapping_add(u16::from(high == low.wrapping_add(1)));
@@ -25,24 +41,33 @@ pub(crate) fn check_array(values: &[u8]) -> Option<u32> {
 
 /// See [`super::Kernels::check_runs`].
 #[inline(always)]
-pub(crate) fn check_runs(runs: &[u8]) -> Option<RunFacts> {
+pub(crate) fn check_runs(runs: &[u8]) -> Option<u32> {
     let runs = runs.as_chunks::<4>().0;
+    let end = |run: u32| (run & 0xffff) + (run >> 16);
     let mut bad = 0u32;
-    let mut joined = 0u32;
     let mut lengths = 0u32;
     for run in runs {
-        let run = u32::from_le_bytes(*run);
-        lengths += run >> 16;
-        bad |= u32::from((run & 0xffff) + (run >> 16) > 0xffff);
+        lengths += u32::from_le_bytes(*run) >> 16;
     }
     for (low, high) in runs.iter().zip(runs.get(1..).unwrap_or(&[])) {
         let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
-        let end = (low & 0xffff) + (low >> 16);
-        let start = high & 0xffff;
-        bad |= u32::from(start <= end);
-        joined += u32::from(start == end + 1);
+        bad |= u32::from((high & 0xffff) <= end(low));
     }
-    (bad == 0).then_some(RunFacts { card: lengths.wrapping_add(runs.len() as u32), joined })
+    // A run with another one behind it ends in front of that.
+    bad |= u32::from(runs.last().is_some_and(|last| end(u32::from_le_bytes(*last)) > 0xffff));
+    (bad == 0).then_some(lengths.wrapping_add(runs.len() as u32))
+}
+
+/// Number of runs when those that begin right behind another are joined to it.
+#[inline(always)]
+pub(crate) fn maximal_runs(runs: &[u8]) -> u32 {
+    let runs = runs.as_chunks::<4>().0;
+    let mut joined = 0u32;
+    for (low, high) in runs.iter().zip(runs.get(1..).unwrap_or(&[])) {
+        let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+        joined += u32::from((low & 0xffff) + (low >> 16) + 1 == high & 0xffff);
+    }
+    runs.len() as u32 - joined
 }
 
 /// Index of the first value that is not above the one before it.
@@ -202,27 +227,25 @@ pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
 
 /// See [`super::Kernels::split_arrays`].
 #[inline(always)]
-pub(crate) fn split_arrays(
-    merged: &[u8],
-    out: &mut [u8],
-    common: &mut [u8],
-) -> (usize, usize, usize) {
+pub(crate) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
     let merged = merged.as_chunks::<2>().0;
-    let (out, common) = (out.as_chunks_mut::<2>().0, common.as_chunks_mut::<2>().0);
-    let (mut written, mut shared, mut joined) = (0, 0, 0);
+    let base = base.as_chunks::<2>().0;
+    let out = out.as_chunks_mut::<2>().0;
+    let (mut written, mut shared, mut joined, mut wrong) = (0, 0, 0, false);
     // Before the first value stands one that neither equals nor precedes any.
     let mut last = u32::MAX - 1;
     for value in merged {
         let number = u32::from(u16::from_le_bytes(*value));
         let again = number == last;
-        joined += usize::from(number == last + 1);
+        joined += u32::from(number == last + 1);
         last = number;
         out[written] = *value;
-        common[shared] = *value;
         written += usize::from(!again);
+        wrong |= again && base.get(shared) != Some(value);
         shared += usize::from(again);
     }
-    (written, shared, written - joined)
+    let count = written as u32;
+    (!wrong && shared == base.len()).then_some((count, count - joined))
 }
 
 /// See [`super::Kernels::merge_small`].
@@ -233,6 +256,9 @@ pub(crate) fn merge_small(
     win: &[u8],
     out: &mut [u8; 2 * SMALL],
 ) -> Option<(u32, u32)> {
+    if !is_ascending(cur) || !is_ascending(win) {
+        return None;
+    }
     let (cur, win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
     let out = out.as_chunks_mut::<2>().0;
     let mut bases = base.as_chunks::<2>().0.iter();
@@ -286,35 +312,43 @@ pub(crate) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
 #[inline(always)]
 pub(crate) fn split_runs(
     merged: &[u8],
+    base: &[u8],
     out: &mut [u8],
-    common: &mut [u8],
-) -> Option<(usize, usize)> {
+    _ends: &mut [u8],
+) -> Option<(u32, u32)> {
     let merged = merged.as_chunks::<4>().0;
-    let (out, common) = (out.as_chunks_mut::<4>().0, common.as_chunks_mut::<4>().0);
-    let Some((first, rest)) = merged.split_first() else { return Some((0, 0)) };
+    let mut bases = base.as_chunks::<4>().0.iter();
+    let out = out.as_chunks_mut::<4>().0;
+    let Some((first, rest)) = merged.split_first() else {
+        return base.is_empty().then_some((0, 0));
+    };
     let mut last_key = u32::from_le_bytes(*first);
     let mut start = last_key >> 16;
     let mut end = start + (last_key & 0xffff);
-    let (mut written, mut shared, mut bad) = (0, 0, false);
+    let (mut written, mut card, mut bad) = (0, 0, false);
+    let mut close = |start: u32, end: u32| {
+        let more = end.wrapping_sub(start);
+        out[written] = (start | more << 16).to_le_bytes();
+        written += 1;
+        card += more + 1;
+    };
     for key in rest {
         let key = u32::from_le_bytes(*key);
         if key == last_key {
-            common[shared] = run_key(key).to_le_bytes();
-            shared += 1;
+            bad |= bases.next() != Some(&run_key(key).to_le_bytes());
             continue;
         }
         last_key = key;
         let next = key >> 16;
         bad |= next <= end;
         if next != end + 1 {
-            out[written] = (start | end.wrapping_sub(start) << 16).to_le_bytes();
-            written += 1;
+            close(start, end);
             start = next;
         }
         end = next + (key & 0xffff);
     }
-    out[written] = (start | end.wrapping_sub(start) << 16).to_le_bytes();
-    (!bad).then_some((written + 1, shared))
+    close(start, end);
+    (!bad && bases.next().is_none()).then_some((written as u32, card))
 }
 
 /// See [`super::Kernels::merge_small_runs`].
@@ -324,17 +358,12 @@ pub(crate) fn merge_small_runs(
     cur: &[u8],
     win: &[u8],
     out: &mut [u8; 4 * SMALL_RUNS],
-) -> Option<(u32, u32)> {
+) -> Option<SmallUnion> {
+    let (cur_card, win_card) = (check_runs(cur)?, check_runs(win)?);
     let mut merged = [0; 4 * SMALL_RUNS];
-    let mut common = [0; 4 * SMALL_RUNS];
     merge_runs(cur, win, &mut merged);
-    let (runs, shared) = split_runs(&merged[..cur.len() + win.len()], out, &mut common)?;
-    if &common[..4 * shared] != base {
-        return None;
-    }
-    let card =
-        out.as_chunks::<4>().0[..runs].iter().map(|run| (u32::from_le_bytes(*run) >> 16) + 1).sum();
-    Some((runs as u32, card))
+    let (runs, card) = split_runs(&merged[..cur.len() + win.len()], base, out, &mut [])?;
+    Some(SmallUnion { runs, card, cur: cur_card, win: win_card })
 }
 
 /// See [`super::Kernels::arrays_to_bits`].

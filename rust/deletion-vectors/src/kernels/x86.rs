@@ -5,7 +5,7 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
-use super::{Kernels, MAP_VALUES, Map, RunFacts, SLACK, SMALL, SMALL_RUNS, portable};
+use super::{Kernels, MAP_VALUES, Map, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work, portable};
 use crate::format::Bits;
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
@@ -45,117 +45,8 @@ impl Avx512 {
     }
 }
 
-/// Defines the kernels of a level. Each function of `$module` is compiled for the features of the level.
-macro_rules! kernels {
-    ($name:ident, $module:ident) => {
-        // SAFETY of every call below: a value of this type exists only where `detect` has found all the features
-        // that the called function is compiled for.
-        impl Kernels for $name {
-            #[inline(always)]
-            fn check_array(self, values: &[u8]) -> Option<u32> {
-                // SAFETY: see above.
-                unsafe { $module::check_array(values) }
-            }
-            #[inline(always)]
-            fn check_runs(self, runs: &[u8]) -> Option<RunFacts> {
-                // SAFETY: see above.
-                unsafe { $module::check_runs(runs) }
-            }
-            #[inline(always)]
-            fn popcount(self, bits: &Bits) -> u32 {
-                // SAFETY: see above.
-                unsafe { $module::popcount(bits) }
-            }
-            #[inline(always)]
-            fn merge_bits(
-                self,
-                base: Option<&Bits>,
-                cur: &Bits,
-                win: &Bits,
-                out: &mut Bits,
-            ) -> Option<u32> {
-                // SAFETY: see above.
-                unsafe { $module::merge_bits(base, cur, win, out) }
-            }
-            #[inline(always)]
-            fn covers(self, base: &Bits, win: &Bits) -> bool {
-                // SAFETY: see above.
-                unsafe { $module::covers(base, win) }
-            }
-            #[inline(always)]
-            fn count_common(self, base: &Bits, cur: &Bits, win: &Bits) -> u32 {
-                // SAFETY: see above.
-                unsafe { $module::count_common(base, cur, win) }
-            }
-            #[inline(always)]
-            fn count_runs(self, bits: &Bits) -> u32 {
-                // SAFETY: see above.
-                unsafe { $module::count_runs(bits) }
-            }
-            #[inline(always)]
-            fn merge_arrays(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
-                // SAFETY: see above.
-                unsafe { $module::merge_arrays(cur, win, out) }
-            }
-            #[inline(always)]
-            fn split_arrays(
-                self,
-                merged: &[u8],
-                out: &mut [u8],
-                common: &mut [u8],
-            ) -> (usize, usize, usize) {
-                // SAFETY: see above.
-                unsafe { $module::split_arrays(merged, out, common) }
-            }
-            #[inline(always)]
-            fn merge_small(
-                self,
-                base: &[u8],
-                cur: &[u8],
-                win: &[u8],
-                out: &mut [u8; 2 * SMALL],
-            ) -> Option<(u32, u32)> {
-                // SAFETY: see above.
-                unsafe { $module::merge_small(base, cur, win, out) }
-            }
-            #[inline(always)]
-            fn merge_small_runs(
-                self,
-                base: &[u8],
-                cur: &[u8],
-                win: &[u8],
-                out: &mut [u8; 4 * SMALL_RUNS],
-            ) -> Option<(u32, u32)> {
-                // SAFETY: see above.
-                unsafe { $module::merge_small_runs(base, cur, win, out) }
-            }
-            #[inline(always)]
-            fn arrays_to_bits(self, cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
-                // SAFETY: see above.
-                unsafe { $module::arrays_to_bits(cur, win, map, out) }
-            }
-            #[inline(always)]
-            fn merge_runs(self, cur: &[u8], win: &[u8], out: &mut [u8]) {
-                // SAFETY: see above.
-                unsafe { $module::merge_runs(cur, win, out) }
-            }
-            #[inline(always)]
-            fn split_runs(
-                self,
-                merged: &[u8],
-                out: &mut [u8],
-                ends: &mut [u8],
-                common: &mut [u8],
-            ) -> Option<(usize, usize)> {
-                // SAFETY: see above.
-                unsafe { $module::split_runs(merged, out, ends, common) }
-            }
-        }
-    };
-}
-
-kernels!(Avx2, avx2);
-kernels!(Avx512, avx512);
+super::kernels!(Avx2, avx2, unsafe);
+super::kernels!(Avx512, avx512, unsafe);
 
 /// Compiles portable loops for a set of features.
 macro_rules! compile_portable {
@@ -172,28 +63,37 @@ macro_rules! compile_portable {
 
 mod avx2 {
     use std::arch::x86_64::*;
-    use std::hint::select_unpredictable;
 
     use super::*;
 
     compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
+        is_ascending(values: &[u8]) -> bool;
         check_array(values: &[u8]) -> Option<u32>;
-        check_runs(runs: &[u8]) -> Option<RunFacts>;
+        check_runs(runs: &[u8]) -> Option<u32>;
         popcount(bits: &Bits) -> u32;
         merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
-        split_arrays(merged: &[u8], out: &mut [u8], common: &mut [u8]) -> (usize, usize, usize);
+        split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)>;
         merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
-        merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<(u32, u32)>;
+        merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<SmallUnion>;
+        split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
     }
 
-    /// The first 16 values, or as many as there are; other lanes have all bits set.
+    /// See [`super::Kernels::run`].
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
+        work.on(kernels)
+    }
+
+    /// The 16 values from index `from` on, or as many as there are; other lanes have all bits set.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn load_values(values: &[u8]) -> __m256i {
+    fn load_values(values: &[u8], from: usize) -> __m256i {
+        let values = values.get(2 * from..).unwrap_or(&[]);
         if let Some(block) = values.first_chunk::<32>() {
             // SAFETY: `block` is 32 bytes.
             return unsafe { _mm256_loadu_si256(block.as_ptr().cast()) };
@@ -241,37 +141,21 @@ mod avx2 {
         _mm256_blend_epi16::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t))
     }
 
-    /// Blocks of 16 values merged by a bitonic network; see the version of [`super::avx512`] for how and why.
+    /// See the version of [`super::avx512`] for how and why.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_arrays<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
-        let total = cur.len() + win.len();
-        let behind_first = |values: &'a [u8]| &values[32.min(values.len())..];
-        let first = |values: &[u8]| {
-            values.first_chunk().map_or(u32::MAX, |value| u32::from(u16::from_le_bytes(*value)))
-        };
-        let mut high = load_values(cur);
-        let mut block = load_values(win);
-        (cur, win) = (behind_first(cur), behind_first(win));
-        let mut written = 0;
-        loop {
-            let block_down = reverse_values(block);
-            store(out, written, sort_values(_mm256_min_epu16(high, block_down)));
-            high = sort_values(_mm256_max_epu16(high, block_down));
-            written += 32;
-            if written >= total {
-                return;
-            }
-            if cur.is_empty() && win.is_empty() {
-                store(out, written, high);
-                return;
-            }
-            let take = first(cur) <= first(win);
-            let from = select_unpredictable(take, cur, win);
-            block = load_values(from);
-            let rest = behind_first(from);
-            cur = select_unpredictable(take, rest, cur);
-            win = select_unpredictable(take, win, rest);
+    pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
+        let total = (cur.len() + win.len()) / 2;
+        let (mut from_cur, mut from_win, mut written) = (0, 0, 0);
+        while written < total {
+            let up = load_values(cur, from_cur);
+            let down = reverse_values(load_values(win, from_win));
+            let smallest = _mm256_min_epu16(up, down);
+            let taken = _mm256_movemask_epi8(_mm256_cmpeq_epi16(up, smallest)).count_ones() / 2;
+            store(out, 2 * written, sort_values(smallest));
+            from_cur += taken as usize;
+            from_win += 16 - taken as usize;
+            written += 16;
         }
     }
 
@@ -300,24 +184,16 @@ mod avx2 {
         }
         count
     }
-
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn split_runs(
-        merged: &[u8],
-        out: &mut [u8],
-        _ends: &mut [u8],
-        common: &mut [u8],
-    ) -> Option<(usize, usize)> {
-        portable::split_runs(merged, out, common)
-    }
 }
 
-/// Blocks of 64 bytes: 32 values or 16 runs. Sorted blocks are merged by a bitonic network, in which each step
-/// compares every lane with a partner and leaves the smaller of both in the lower one.
+/// Blocks of 64 bytes: 32 values or 16 runs.
+///
+/// Two sorted lists are merged block by block. Of two ascending blocks, one of them reversed, the smaller value of each
+/// lane belongs to the smallest of both, and the block of these first ascends and then descends. A bitonic network
+/// sorts it: each step compares every lane with a partner and leaves the smaller of both in the lower one. How many
+/// lanes came from which list says where the next blocks begin.
 mod avx512 {
     use std::arch::x86_64::*;
-    use std::hint::select_unpredictable;
 
     use super::*;
 
@@ -327,6 +203,13 @@ mod avx512 {
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
+    }
+
+    /// See [`super::Kernels::run`].
+    #[inline(never)]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
+        work.on(kernels)
     }
 
     /// The mask of the lowest `count` lanes, all 32 from that on.
@@ -349,27 +232,68 @@ mod avx512 {
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn load_values(values: &[u8], from: usize) -> __m512i {
-        let mask = low32((values.len() / 2).saturating_sub(from));
         let place = values.as_ptr().wrapping_add(2 * from).cast();
+        let left = (values.len() / 2).saturating_sub(from);
+        // With a branch, which is foreseen, the block need not wait for the mask.
+        if left >= 32 {
+            // SAFETY: 32 values are left at `place`.
+            return unsafe { _mm512_loadu_epi16(place) };
+        }
         // SAFETY: lanes outside of the mask are not read, and those inside it lie within `values`.
-        unsafe { _mm512_mask_loadu_epi16(_mm512_set1_epi16(-1), mask, place) }
+        unsafe { _mm512_mask_loadu_epi16(_mm512_set1_epi16(-1), low32(left), place) }
+    }
+
+    /// The up to 32 values in front of index `end`, in order, the last in the highest lane; where there are fewer, the
+    /// lower lanes are zero.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn load_before(values: &[u8], end: usize) -> __m512i {
+        let place = values.as_ptr().wrapping_add(2 * end).wrapping_sub(64).cast();
+        if end >= 32 {
+            debug_assert!(2 * end <= values.len());
+            // SAFETY: `end` starts at the number of values and only shrinks, so 32 values stand in front of it.
+            return unsafe { _mm512_loadu_epi16(place) };
+        }
+        // SAFETY: lanes outside of the mask are not read, and those inside it lie within `values`.
+        unsafe { _mm512_maskz_loadu_epi16(!low32(32 - end), place) }
     }
 
     /// As [`load_values`], for 32-bit numbers.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn load_runs(runs: &[u8], from: usize) -> __m512i {
-        let mask = low16((runs.len() / 4).saturating_sub(from));
         let place = runs.as_ptr().wrapping_add(4 * from).cast();
+        let left = (runs.len() / 4).saturating_sub(from);
+        if left >= 16 {
+            // SAFETY: 16 runs are left at `place`.
+            return unsafe { _mm512_loadu_epi32(place) };
+        }
         // SAFETY: as in `load_values`.
-        unsafe { _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), mask, place) }
+        unsafe { _mm512_mask_loadu_epi32(_mm512_set1_epi32(-1), low16(left), place) }
     }
 
-    /// The keys of up to 16 runs.
+    /// The keys of up to 16 runs from index `from` on.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn load_keys(runs: &[u8]) -> __m512i {
-        _mm512_rol_epi32::<16>(load_runs(runs, 0))
+    fn load_keys(runs: &[u8], from: usize) -> __m512i {
+        _mm512_rol_epi32::<16>(load_runs(runs, from))
+    }
+
+    /// The keys of up to 16 runs in front of index `end`; see [`load_before`].
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn load_keys_before(runs: &[u8], end: usize) -> __m512i {
+        let place = runs.as_ptr().wrapping_add(4 * end).wrapping_sub(64).cast();
+        // SAFETY: as in `load_before`.
+        let block = unsafe {
+            if end >= 16 {
+                debug_assert!(4 * end <= runs.len());
+                _mm512_loadu_epi32(place)
+            } else {
+                _mm512_maskz_loadu_epi32(!low16(16 - end), place)
+            }
+        };
+        _mm512_rol_epi32::<16>(block)
     }
 
     /// Stores the whole block at byte `at` if it fits into `out`.
@@ -384,51 +308,39 @@ mod avx512 {
         }
     }
 
-    /// For each lane the smaller of itself and its partner, or the larger where `upper` has all bits set.
+    /// For each lane the smaller of itself and its partner, or the larger in the lanes of `upper`.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn exchange_values(v: __m512i, partner: __m512i, upper: __m512i) -> __m512i {
-        let (low, high) = (_mm512_min_epu16(v, partner), _mm512_max_epu16(v, partner));
-        _mm512_ternarylogic_epi64::<SELECT>(upper, high, low)
+    fn exchange_values(v: __m512i, partner: __m512i, upper: __mmask32) -> __m512i {
+        _mm512_mask_max_epu16(_mm512_min_epu16(v, partner), upper, v, partner)
     }
 
     /// As [`exchange_values`], for 32-bit numbers.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn exchange_keys(v: __m512i, partner: __m512i, upper: __m512i) -> __m512i {
-        let (low, high) = (_mm512_min_epu32(v, partner), _mm512_max_epu32(v, partner));
-        _mm512_ternarylogic_epi64::<SELECT>(upper, high, low)
+    fn exchange_keys(v: __m512i, partner: __m512i, upper: __mmask16) -> __m512i {
+        _mm512_mask_max_epu32(_mm512_min_epu32(v, partner), upper, v, partner)
     }
-
-    /// The truth table of "second where the first is set, else third".
-    const SELECT: i32 = 0xca;
 
     /// Sorts 32 values of which the first part ascends and the second descends.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn sort_values(v: __m512i) -> __m512i {
-        let upper = _mm512_set_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
-        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), upper);
-        let upper = _mm512_set_epi64(-1, -1, 0, 0, -1, -1, 0, 0);
-        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), upper);
-        let upper = _mm512_set_epi64(-1, 0, -1, 0, -1, 0, -1, 0);
-        let v = exchange_values(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), upper);
-        let upper = _mm512_set1_epi64(!0xffff_ffff);
-        let v = exchange_values(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), upper);
-        exchange_values(v, _mm512_rol_epi32::<16>(v), _mm512_set1_epi32(!0xffff))
+        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), 0xffff_0000);
+        let v = exchange_values(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), 0xff00_ff00);
+        let v = exchange_values(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), 0xf0f0_f0f0);
+        let v = exchange_values(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), 0xcccc_cccc);
+        exchange_values(v, _mm512_rol_epi32::<16>(v), 0xaaaa_aaaa)
     }
 
     /// Sorts 16 numbers of which the first part ascends and the second descends.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     fn sort_keys(v: __m512i) -> __m512i {
-        let upper = _mm512_set_epi64(-1, -1, -1, -1, 0, 0, 0, 0);
-        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), upper);
-        let upper = _mm512_set_epi64(-1, -1, 0, 0, -1, -1, 0, 0);
-        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), upper);
-        let upper = _mm512_set_epi64(-1, 0, -1, 0, -1, 0, -1, 0);
-        let v = exchange_keys(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), upper);
-        exchange_keys(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), _mm512_set1_epi64(!0xffff_ffff))
+        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b01_00_11_10>(v, v), 0xff00);
+        let v = exchange_keys(v, _mm512_shuffle_i64x2::<0b10_11_00_01>(v, v), 0xf0f0);
+        let v = exchange_keys(v, _mm512_shuffle_epi32::<0b01_00_11_10>(v), 0xcccc);
+        exchange_keys(v, _mm512_shuffle_epi32::<0b10_11_00_01>(v), 0xaaaa)
     }
 
     #[inline]
@@ -450,41 +362,73 @@ mod avx512 {
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn check_runs(runs: &[u8]) -> Option<RunFacts> {
+    pub(super) fn check_runs(runs: &[u8]) -> Option<u32> {
         let count = runs.len() / 4;
         let low_half = _mm512_set1_epi32(0xffff);
-        let one = _mm512_set1_epi32(1);
         let mut lengths = _mm512_setzero_si512();
-        let (mut bad, mut joined, mut at) = (0, 0, 0);
-        while at < count {
-            // The last run has none behind it.
-            let (mask, behind) = (low16(count - at), low16(count - at - 1));
-            let place = runs.as_ptr().wrapping_add(4 * at);
-            // SAFETY: lanes outside of the masks are not read, and those inside them lie within `runs`.
+        let mut bad: __mmask16 = 0;
+        let mut place = runs.as_ptr();
+        let mut left = count;
+        while left > 16 {
+            // SAFETY: at least 17 runs are left at `place`.
             let (run, next) = unsafe {
-                (
-                    _mm512_maskz_loadu_epi32(mask, place.cast()),
-                    _mm512_maskz_loadu_epi32(behind, place.wrapping_add(4).cast()),
-                )
+                (_mm512_loadu_epi32(place.cast()), _mm512_loadu_epi32(place.add(4).cast()))
             };
             let more = _mm512_srli_epi32::<16>(run);
             let end = _mm512_add_epi32(_mm512_and_si512(run, low_half), more);
-            let next_start = _mm512_and_si512(next, low_half);
-            bad |= _mm512_cmpgt_epu32_mask(end, low_half);
-            bad |= _mm512_mask_cmple_epu32_mask(behind, next_start, end);
-            let touching =
-                _mm512_mask_cmpeq_epu32_mask(behind, next_start, _mm512_add_epi32(end, one));
-            joined += touching.count_ones();
+            bad |= _mm512_cmple_epu32_mask(_mm512_and_si512(next, low_half), end);
             lengths = _mm512_add_epi32(lengths, more);
-            at += 16;
+            place = place.wrapping_add(64);
+            left -= 16;
         }
+        // The last run has none behind it.
+        let (mask, behind) = (low16(left), low16(left.saturating_sub(1)));
+        // SAFETY: lanes outside of the masks are not read, and those inside them lie within `runs`.
+        let (run, next) = unsafe {
+            (
+                _mm512_maskz_loadu_epi32(mask, place.cast()),
+                _mm512_maskz_loadu_epi32(behind, place.wrapping_add(4).cast()),
+            )
+        };
+        let more = _mm512_srli_epi32::<16>(run);
+        let end = _mm512_add_epi32(_mm512_and_si512(run, low_half), more);
+        bad |= _mm512_mask_cmple_epu32_mask(behind, _mm512_and_si512(next, low_half), end);
+        // A run with another one behind it ends in front of that.
+        bad |= _mm512_cmpgt_epu32_mask(end, low_half);
+        lengths = _mm512_add_epi32(lengths, more);
         #[allow(
             clippy::cast_sign_loss,
             clippy::cast_possible_truncation,
             reason = "at most 65535 runs"
         )]
         let card = (_mm512_reduce_add_epi32(lengths) as u32).wrapping_add(count as u32);
-        (bad == 0).then_some(RunFacts { card, joined })
+        (bad == 0).then_some(card)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn is_ascending(values: &[u8]) -> bool {
+        let mut place = values.as_ptr();
+        let mut pairs = (values.len() / 2).saturating_sub(1);
+        let mut bad: __mmask32 = 0;
+        while pairs > 32 {
+            // SAFETY: at least 33 values are left at `place`.
+            let (low, high) = unsafe {
+                (_mm512_loadu_epi16(place.cast()), _mm512_loadu_epi16(place.add(2).cast()))
+            };
+            bad |= _mm512_cmple_epu16_mask(high, low);
+            place = place.wrapping_add(64);
+            pairs -= 32;
+        }
+        let mask = low32(pairs);
+        // SAFETY: as in `check_array`.
+        let (low, high) = unsafe {
+            (
+                _mm512_maskz_loadu_epi16(mask, place.cast()),
+                _mm512_maskz_loadu_epi16(mask, place.wrapping_add(2).cast()),
+            )
+        };
+        (bad | _mm512_mask_cmple_epu16_mask(mask, high, low)) == 0
     }
 
     #[inline]
@@ -532,286 +476,248 @@ mod avx512 {
         (bad == 0).then_some(count - joined)
     }
 
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_small(
+    /// Inlined into the loop over the containers: so small a piece of work that a call would be a part of it.
+    ///
+    /// # Safety
+    /// As if it had the attribute `target_feature` of the others, which cannot be combined with this one.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "of counts below 256")]
+    pub(super) unsafe fn merge_small(
         base: &[u8],
         cur: &[u8],
         win: &[u8],
         out: &mut [u8; 2 * SMALL],
     ) -> Option<(u32, u32)> {
-        let (cur_count, win_count) = (cur.len() / 2, win.len() / 2);
+        let (base_count, cur_count, win_count) = (base.len() / 2, cur.len() / 2, win.len() / 2);
         debug_assert!(cur_count + win_count <= SMALL);
-        let merged = {
-            let descending = reverse_values(load_values(win, 0));
-            let mask = low32(cur_count);
-            // SAFETY: as in `load_values`.
-            let both = unsafe { _mm512_mask_loadu_epi16(descending, mask, cur.as_ptr().cast()) };
-            sort_values(both)
-        };
-        let total = cur_count + win_count;
-        // Lane i of `next` is lane i + 1.
-        let order = _mm512_set_epi16(
-            31, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11,
-            10, 9, 8, 7, 6, 5, 4, 3, 2, 1,
-        );
-        let next = _mm512_permutexvar_epi16(order, merged);
-        let again = _mm512_mask_cmpeq_epu16_mask(low32(total.saturating_sub(1)), next, merged);
-        let mut union = merged;
-        let mut following = next;
-        if again != 0 || !base.is_empty() {
+        // SAFETY: the features are the caller's part. Lanes outside of the masks are not read, and those inside them lie
+        // within the slices: no mask has more lanes than there are values.
+        unsafe {
+            // The instruction looks at 8 bits of the count alone, which may leave a mask too small.
+            let lanes = |count: usize| _bzhi_u32(u32::MAX, count as u32);
+            let (cur_mask, win_mask) = (lanes(cur_count), lanes(win_count));
+            let ones = _mm512_set1_epi16(-1);
+            let (cur_place, win_place) = (cur.as_ptr(), win.as_ptr());
+            let ascending = _mm512_mask_loadu_epi16(ones, cur_mask, cur_place.cast());
+            let next = _mm512_maskz_loadu_epi16(cur_mask >> 1, cur_place.wrapping_add(2).cast());
+            let mut bad = _mm512_mask_cmple_epu16_mask(cur_mask >> 1, next, ascending);
+            let other = _mm512_mask_loadu_epi16(ones, win_mask, win_place.cast());
+            let next = _mm512_maskz_loadu_epi16(win_mask >> 1, win_place.wrapping_add(2).cast());
+            bad |= _mm512_mask_cmple_epu16_mask(win_mask >> 1, next, other);
+            let descending = reverse_values(other);
+            let merged = sort_values(_mm512_mask_mov_epi16(descending, cur_mask, ascending));
+            // Lane i of `next` is lane i + 1.
+            let order = _mm512_set_epi16(
+                31, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,
+                11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1,
+            );
+            let next = _mm512_permutexvar_epi16(order, merged);
+            let total = cur_count + win_count;
+            let pairs = lanes(total) >> 1;
+            // Whether there is anything in common is as good as random: no branch.
+            let again = _mm512_mask_cmpeq_epu16_mask(pairs, next, merged);
             let shared = again.count_ones() as usize;
-            if 2 * shared != base.len() {
-                return None;
-            }
             let common = _mm512_maskz_compress_epi16(again, merged);
-            if _mm512_mask_cmpneq_epu16_mask(low32(shared), common, load_values(base, 0)) != 0 {
-                return None;
-            }
-            union = _mm512_maskz_compress_epi16(!again, merged);
-            following = _mm512_permutexvar_epi16(order, union);
+            let base_values = _mm512_maskz_loadu_epi16(lanes(base_count), base.as_ptr().cast());
+            bad |= _mm512_cmpneq_epu16_mask(common, base_values);
+            _mm512_storeu_epi16(
+                out.as_mut_ptr().cast(),
+                _mm512_maskz_compress_epi16(!again, merged),
+            );
+            // The last of two equal values stands beside the next one.
+            let plus_one = _mm512_add_epi16(merged, _mm512_set1_epi16(1));
+            let joined = _mm512_mask_cmpeq_epu16_mask(pairs, next, plus_one).count_ones();
+            let count = (total - shared) as u32;
+            (bad == 0 && shared == base_count).then_some((count, count.wrapping_sub(joined)))
         }
-        let count = total - base.len() / 2;
-        let pairs = low32(count.saturating_sub(1));
-        let plus_one = _mm512_add_epi16(union, _mm512_set1_epi16(1));
-        let joined = _mm512_mask_cmpeq_epu16_mask(pairs, following, plus_one).count_ones();
-        store(out, 0, union);
-        #[allow(clippy::cast_possible_truncation, reason = "at most 32")]
-        let count = count as u32;
-        Some((count, count - joined))
     }
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
-        if cur.len() + win.len() < 512 {
-            merge_ascending(cur, win, out);
-        } else {
-            merge_from_both_ends(cur, win, out);
+        let (mut from_cur, mut from_win) = (0, 0);
+        let (mut to_cur, mut to_win) = (cur.len() / 2, win.len() / 2);
+        let (mut front, mut back) = (0, to_cur + to_win);
+        // The smallest values from the front and the largest from the back: two chains of dependent steps instead of
+        // one. Where both meet they may write the same values twice.
+        while front + 32 < back {
+            let up = load_values(cur, from_cur);
+            let down = reverse_values(load_values(win, from_win));
+            let taken = _mm512_cmple_epu16_mask(up, down).count_ones() as usize;
+            store(out, 2 * front, sort_values(_mm512_min_epu16(up, down)));
+            from_cur += taken;
+            from_win += 32 - taken;
+            front += 32;
+
+            let up = load_before(cur, to_cur);
+            let down = reverse_values(load_before(win, to_win));
+            let taken = _mm512_cmpgt_epu16_mask(up, down).count_ones() as usize;
+            back -= 32;
+            store(out, 2 * back, sort_values(_mm512_max_epu16(up, down)));
+            to_cur = to_cur.saturating_sub(taken);
+            to_win = to_win.saturating_sub(32 - taken);
         }
-    }
-
-    /// What is left of `values` behind the first block.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn behind_first(values: &[u8]) -> &[u8] {
-        &values[64.min(values.len())..]
-    }
-
-    /// What is left of `values` in front of the last block.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn before_last(values: &[u8]) -> &[u8] {
-        &values[..values.len() - 64.min(values.len())]
-    }
-
-    /// The last 32 values, in order; where there are fewer, the lower lanes are zero.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn load_last(values: &[u8]) -> __m512i {
-        let mask = !low32(32 - 32.min(values.len() / 2));
-        let place = values.as_ptr().wrapping_add(values.len()).wrapping_sub(64).cast();
-        // SAFETY: lanes outside of the mask are not read, and those inside it lie within `values`.
-        unsafe { _mm512_maskz_loadu_epi16(mask, place) }
-    }
-
-    /// The first value, more than any where there is none.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn first(values: &[u8]) -> u32 {
-        values.first_chunk().map_or(u32::MAX, |value| u32::from(u16::from_le_bytes(*value)))
-    }
-
-    /// The last value, less than any where there is none.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn last(values: &[u8]) -> i32 {
-        values.last_chunk().map_or(-1, |value| i32::from(u16::from_le_bytes(*value)))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge_ascending<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
-        let total = cur.len() + win.len();
-        let mut high = load_values(cur, 0);
-        let mut block = load_values(win, 0);
-        (cur, win) = (behind_first(cur), behind_first(win));
-        let mut written = 0;
-        loop {
-            // The block comes in descending order against what was held back in ascending order.
-            let block_down = reverse_values(block);
-            store(out, written, sort_values(_mm512_min_epu16(high, block_down)));
-            high = sort_values(_mm512_max_epu16(high, block_down));
-            written += 64;
-            if written >= total {
-                return;
-            }
-            if cur.is_empty() && win.is_empty() {
-                store(out, written, high);
-                return;
-            }
-            // Which side the next block comes from is as good as random: no branch. A block from the side with the
-            // smaller next value leaves nothing behind that is smaller than what has been written.
-            let take = first(cur) <= first(win);
-            let from = select_unpredictable(take, cur, win);
-            block = load_values(from, 0);
-            let rest = behind_first(from);
-            cur = select_unpredictable(take, rest, cur);
-            win = select_unpredictable(take, win, rest);
-        }
-    }
-
-    /// As [`merge_ascending`], with the smallest values written from the front and the largest from the back: two
-    /// chains of dependent steps instead of one. Where both meet they may write the same values twice.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn merge_from_both_ends<'a>(cur: &'a [u8], win: &'a [u8], out: &mut [u8]) {
-        let (mut front, mut back) = (0, cur.len() + win.len());
-        let mut high = load_values(cur, 0);
-        let mut block = load_values(win, 0);
-        let (mut cur_up, mut win_up) = (behind_first(cur), behind_first(win));
-        let mut low = load_last(cur);
-        let mut block_back = load_last(win);
-        let (mut cur_down, mut win_down) = (before_last(cur), before_last(win));
-        loop {
-            let block_down = reverse_values(block);
-            store(out, front, sort_values(_mm512_min_epu16(high, block_down)));
-            high = sort_values(_mm512_max_epu16(high, block_down));
-            front += 64;
-            let block_down = reverse_values(block_back);
-            back -= 64;
-            store(out, back, sort_values(_mm512_max_epu16(low, block_down)));
-            low = sort_values(_mm512_min_epu16(low, block_down));
-            if front >= back {
-                return;
-            }
-            let take = first(cur_up) <= first(win_up);
-            let from = select_unpredictable(take, cur_up, win_up);
-            block = load_values(from, 0);
-            let rest = behind_first(from);
-            cur_up = select_unpredictable(take, rest, cur_up);
-            win_up = select_unpredictable(take, win_up, rest);
-
-            let take = last(cur_down) >= last(win_down);
-            let from = select_unpredictable(take, cur_down, win_down);
-            block_back = load_last(from);
-            let rest = before_last(from);
-            cur_down = select_unpredictable(take, rest, cur_down);
-            win_down = select_unpredictable(take, win_down, rest);
+        if front < back {
+            let up = load_values(cur, from_cur);
+            let down = reverse_values(load_values(win, from_win));
+            store(out, 2 * front, sort_values(_mm512_min_epu16(up, down)));
         }
     }
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn split_arrays(
-        merged: &[u8],
-        out: &mut [u8],
-        common: &mut [u8],
-    ) -> (usize, usize, usize) {
+    pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
         let count = merged.len() / 2;
-        let (mut written, mut shared, mut joined, mut at) = (0, 0, 0, 0);
-        while at < count {
-            let mask = low32(count - at);
-            // Lane 0 of the first block has nothing before it.
-            let before = if at == 0 { mask & !1 } else { mask };
+        let (mut written, mut shared, mut joined) = (0, 0, 0);
+        let mut wrong: __mmask32 = 0;
+        let one = _mm512_set1_epi16(1);
+        // For the values from index `at` on: the lanes of those, and of those that have one before them.
+        let mut step = |at: usize, mask: __mmask32, before: __mmask32| {
             let block = load_values(merged, at);
             let place = merged.as_ptr().wrapping_add(2 * at).wrapping_sub(2);
             // SAFETY: lanes outside of the mask are not read, and those inside it lie within `merged`.
             let previous = unsafe { _mm512_maskz_loadu_epi16(before, place.cast()) };
             let again = _mm512_mask_cmpeq_epu16_mask(before, block, previous);
+            let plus_one = _mm512_add_epi16(previous, one);
+            joined += _mm512_mask_cmpeq_epu16_mask(before, block, plus_one).count_ones();
             let once = mask & !again;
-            let plus_one = _mm512_add_epi16(previous, _mm512_set1_epi16(1));
-            joined += _mm512_mask_cmpeq_epu16_mask(before, block, plus_one).count_ones() as usize;
             store(out, 2 * written, _mm512_maskz_compress_epi16(once, block));
             written += once.count_ones() as usize;
-            store(common, 2 * shared, _mm512_maskz_compress_epi16(again, block));
+            let expected = _mm512_maskz_expand_epi16(again, load_values(base, shared));
+            wrong |= _mm512_mask_cmpneq_epu16_mask(again, block, expected);
             shared += again.count_ones() as usize;
+        };
+        step(0, low32(count), low32(count) & !1);
+        let mut at = 32;
+        while at + 32 <= count {
+            step(at, !0, !0);
             at += 32;
         }
-        (written, shared, written - joined)
+        if at < count {
+            step(at, low32(count - at), low32(count - at));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "at most 8192")]
+        let written = written as u32;
+        (wrong == 0 && 2 * shared == base.len()).then_some((written, written - joined))
     }
 
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_runs<'a>(mut cur: &'a [u8], mut win: &'a [u8], out: &mut [u8]) {
-        let total = cur.len() + win.len();
-        let rest_of = |runs: &[u8]| 64.min(runs.len());
-        let head = |runs: &[u8]| match runs.first_chunk() {
-            Some(run) => u64::from(portable::run_key(u32::from_le_bytes(*run))),
-            None => u64::MAX,
-        };
-        let mut high = load_keys(cur);
-        cur = &cur[rest_of(cur)..];
-        let mut block = load_keys(win);
-        win = &win[rest_of(win)..];
-        let mut written = 0;
-        loop {
-            let block_down = reverse_keys(block);
-            let low = _mm512_min_epu32(high, block_down);
-            high = sort_keys(_mm512_max_epu32(high, block_down));
-            store(out, written, sort_keys(low));
-            written += 64;
-            if written >= total {
-                return;
-            }
-            if cur.is_empty() && win.is_empty() {
-                store(out, written, high);
-                return;
-            }
-            let take = head(cur) <= head(win);
-            let from = select_unpredictable(take, cur, win);
-            block = load_keys(from);
-            let rest = &from[rest_of(from)..];
-            cur = select_unpredictable(take, rest, cur);
-            win = select_unpredictable(take, win, rest);
+    pub(super) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
+        let (mut from_cur, mut from_win) = (0, 0);
+        let (mut to_cur, mut to_win) = (cur.len() / 4, win.len() / 4);
+        let (mut front, mut back) = (0, to_cur + to_win);
+        // As in `merge_arrays`.
+        while front + 16 < back {
+            let up = load_keys(cur, from_cur);
+            let down = reverse_keys(load_keys(win, from_win));
+            let taken = _mm512_cmple_epu32_mask(up, down).count_ones() as usize;
+            store(out, 4 * front, sort_keys(_mm512_min_epu32(up, down)));
+            from_cur += taken;
+            from_win += 16 - taken;
+            front += 16;
+
+            let up = load_keys_before(cur, to_cur);
+            let down = reverse_keys(load_keys_before(win, to_win));
+            let taken = _mm512_cmpgt_epu32_mask(up, down).count_ones() as usize;
+            back -= 16;
+            store(out, 4 * back, sort_keys(_mm512_max_epu32(up, down)));
+            to_cur = to_cur.saturating_sub(taken);
+            to_win = to_win.saturating_sub(16 - taken);
+        }
+        if front < back {
+            let up = load_keys(cur, from_cur);
+            let down = reverse_keys(load_keys(win, from_win));
+            store(out, 4 * front, sort_keys(_mm512_min_epu32(up, down)));
         }
     }
 
+    /// The runs in the lanes of `mask`, all that there are, the number of their values, and where they are not what they
+    /// should be.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn merge_small_runs(
+    #[allow(clippy::cast_sign_loss, reason = "a sum of at most 16 numbers below 65536")]
+    fn load_checked(runs: &[u8], mask: __mmask16) -> (__m512i, u32, __mmask16) {
+        let place = runs.as_ptr();
+        // SAFETY: lanes outside of the masks are not read, and those inside them lie within `runs`.
+        let (run, next) = unsafe {
+            (
+                _mm512_maskz_loadu_epi32(mask, place.cast()),
+                _mm512_maskz_loadu_epi32(mask >> 1, place.wrapping_add(4).cast()),
+            )
+        };
+        let low_half = _mm512_set1_epi32(0xffff);
+        let more = _mm512_srli_epi32::<16>(run);
+        let end = _mm512_add_epi32(_mm512_and_si512(run, low_half), more);
+        let next_start = _mm512_and_si512(next, low_half);
+        let bad = _mm512_mask_cmple_epu32_mask(mask >> 1, next_start, end)
+            | _mm512_cmpgt_epu32_mask(end, low_half);
+        (run, _mm512_reduce_add_epi32(more) as u32 + mask.count_ones(), bad)
+    }
+
+    /// Inlined as [`merge_small`] is.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "of counts below 256, and of sums of at most 16 numbers below 65536"
+    )]
+    pub(super) unsafe fn merge_small_runs(
         base: &[u8],
         cur: &[u8],
         win: &[u8],
         out: &mut [u8; 4 * SMALL_RUNS],
-    ) -> Option<(u32, u32)> {
-        let (cur_count, win_count) = (cur.len() / 4, win.len() / 4);
+    ) -> Option<SmallUnion> {
+        let (base_count, cur_count, win_count) = (base.len() / 4, cur.len() / 4, win.len() / 4);
         debug_assert!(cur_count + win_count <= SMALL_RUNS);
-        let descending = reverse_keys(load_keys(win));
-        let keys = sort_keys(_mm512_mask_mov_epi32(descending, low16(cur_count), load_keys(cur)));
-        let mask = low16(cur_count + win_count);
-        // Lane i of `previous` is lane i - 1; lane 0 has nothing before it.
-        let order = _mm512_set_epi32(14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0);
-        let previous = _mm512_permutexvar_epi32(order, keys);
-        let before = mask & !1;
-        let again = _mm512_mask_cmpeq_epu32_mask(before, keys, previous);
-        if again != 0 || !base.is_empty() {
-            let common = _mm512_rol_epi32::<16>(_mm512_maskz_compress_epi32(again, keys));
+        // SAFETY: as in `merge_small`.
+        unsafe {
+            let lanes = |count: usize| _bzhi_u32(0xffff, count as u32) as __mmask16;
+            let low_half = _mm512_set1_epi32(0xffff);
+            let one = _mm512_set1_epi32(1);
+            let (cur_mask, win_mask) = (lanes(cur_count), lanes(win_count));
+            let (cur_runs, cur_card, cur_bad) = load_checked(cur, cur_mask);
+            let (win_runs, win_card, win_bad) = load_checked(win, win_mask);
+            // Lanes behind the runs sort behind all of them.
+            let ones = _mm512_set1_epi32(-1);
+            let win_keys = _mm512_mask_rol_epi32::<16>(ones, win_mask, win_runs);
+            let descending = reverse_keys(win_keys);
+            let keys = sort_keys(_mm512_mask_rol_epi32::<16>(descending, cur_mask, cur_runs));
+            let mask = lanes(cur_count + win_count);
+            // Lane i of `previous` is lane i - 1; lane 0 has nothing before it.
+            let order = _mm512_set_epi32(14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0);
+            let previous = _mm512_permutexvar_epi32(order, keys);
+            let before = mask & !1;
+            let again = _mm512_mask_cmpeq_epu32_mask(before, keys, previous);
             let shared = again.count_ones() as usize;
-            let different =
-                _mm512_mask_cmpneq_epu32_mask(low16(shared), common, load_runs(base, 0));
-            if 4 * shared != base.len() || different != 0 {
-                return None;
-            }
+            let common = _mm512_maskz_compress_epi32(again, keys);
+            let base_runs = _mm512_maskz_loadu_epi32(lanes(base_count), base.as_ptr().cast());
+            let mut bad = cur_bad | win_bad;
+            bad |= _mm512_cmpneq_epu32_mask(common, _mm512_rol_epi32::<16>(base_runs));
+            let start = _mm512_srli_epi32::<16>(keys);
+            let end = _mm512_add_epi32(start, _mm512_and_si512(keys, low_half));
+            let previous_end = _mm512_permutexvar_epi32(order, end);
+            bad |= _mm512_mask_cmple_epu32_mask(before & !again, start, previous_end);
+            let after_previous = _mm512_add_epi32(previous_end, one);
+            let goes_on = again | _mm512_mask_cmpeq_epu32_mask(before, start, after_previous);
+            let starts = mask & !goes_on;
+            let stops = mask & !(goes_on >> 1);
+            let start = _mm512_maskz_compress_epi32(starts, start);
+            let more = _mm512_sub_epi32(_mm512_maskz_compress_epi32(stops, end), start);
+            let union = _mm512_or_si512(start, _mm512_slli_epi32::<16>(more));
+            _mm512_storeu_epi32(out.as_mut_ptr().cast(), union);
+            let runs = starts.count_ones();
+            let card = (_mm512_reduce_add_epi32(more) as u32).wrapping_add(runs);
+            (bad == 0 && shared == base_count).then_some(SmallUnion {
+                runs,
+                card,
+                cur: cur_card,
+                win: win_card,
+            })
         }
-        let low_half = _mm512_set1_epi32(0xffff);
-        let start = _mm512_srli_epi32::<16>(keys);
-        let end = _mm512_add_epi32(start, _mm512_and_si512(keys, low_half));
-        let previous_end = _mm512_permutexvar_epi32(order, end);
-        if _mm512_mask_cmple_epu32_mask(before & !again, start, previous_end) != 0 {
-            return None;
-        }
-        let after_previous = _mm512_add_epi32(previous_end, _mm512_set1_epi32(1));
-        let goes_on = again | _mm512_mask_cmpeq_epu32_mask(before, start, after_previous);
-        let starts = mask & !goes_on;
-        let stops = mask & !(goes_on >> 1);
-        let start = _mm512_maskz_compress_epi32(starts, start);
-        let more = _mm512_sub_epi32(_mm512_maskz_compress_epi32(stops, end), start);
-        store(out, 0, _mm512_or_si512(start, _mm512_slli_epi32::<16>(more)));
-        let runs = starts.count_ones();
-        #[allow(clippy::cast_sign_loss, reason = "a sum of at most 16 numbers below 65536")]
-        let card = _mm512_mask_reduce_add_epi32(low16(runs as usize), more) as u32 + runs;
-        Some((runs, card))
     }
 
     /// Sets the bits of the values of two arrays and gives the number of bits set.
@@ -848,70 +754,63 @@ mod avx512 {
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn split_runs(
         merged: &[u8],
+        base: &[u8],
         out: &mut [u8],
         ends: &mut [u8],
-        common: &mut [u8],
-    ) -> Option<(usize, usize)> {
+    ) -> Option<(u32, u32)> {
         let count = merged.len() / 4;
         // Nothing can be told without enough memory; no caller gives less.
         if out.len().min(ends.len()) < merged.len() + SLACK {
             debug_assert!(false, "out and ends are too short");
             return None;
         }
-        let one = _mm512_set1_epi32(1);
         let low_half = _mm512_set1_epi32(0xffff);
-        let end_of = |key: __m512i| {
-            _mm512_add_epi32(_mm512_srli_epi32::<16>(key), _mm512_and_si512(key, low_half))
-        };
-        let (mut started, mut ended, mut shared, mut at) = (0, 0, 0, 0);
+        let one = _mm512_set1_epi32(1);
+        // In front of the first run stands one that equals no other and ends in front of all.
+        let mut last_keys = _mm512_set1_epi32(-1);
+        let mut last_ends = _mm512_set1_epi32(-2);
+        let (mut written, mut shared, mut at) = (0, 0, 0);
         let mut bad: __mmask16 = 0;
         while at < count {
             let mask = low16(count - at);
-            // Lane 0 of the first block has nothing before it, the last lane of the last block nothing behind it.
-            let before = if at == 0 { mask & !1 } else { mask };
-            let behind = low16(count - at - 1);
-            let block = load_runs(merged, at);
-            let place = merged.as_ptr().wrapping_add(4 * at);
-            // SAFETY: lanes outside of the masks are not read, and those inside them lie within `merged`.
-            let (previous, next) = unsafe {
-                (
-                    _mm512_maskz_loadu_epi32(before, place.wrapping_sub(4).cast()),
-                    _mm512_maskz_loadu_epi32(behind, place.wrapping_add(4).cast()),
-                )
-            };
-            let start = _mm512_srli_epi32::<16>(block);
-            let end = end_of(block);
-            let previous_end = end_of(previous);
-            let again = _mm512_mask_cmpeq_epu32_mask(before, block, previous);
-            bad |= _mm512_mask_cmple_epu32_mask(before & !again, start, previous_end);
-            let joins =
-                _mm512_mask_cmpeq_epu32_mask(before, start, _mm512_add_epi32(previous_end, one));
+            let keys = load_runs(merged, at);
+            let start = _mm512_srli_epi32::<16>(keys);
+            let end = _mm512_add_epi32(start, _mm512_and_si512(keys, low_half));
+            // Lane i of these is lane i - 1.
+            let before = _mm512_alignr_epi32::<15>(keys, last_keys);
+            let end_before = _mm512_alignr_epi32::<15>(end, last_ends);
+            (last_keys, last_ends) = (keys, end);
+            let again = _mm512_mask_cmpeq_epi32_mask(mask, keys, before);
+            bad |= _mm512_mask_cmple_epi32_mask(mask & !again, start, end_before);
+            let joins = _mm512_cmpeq_epi32_mask(start, _mm512_add_epi32(end_before, one));
+            // A run of the union ends in front of where the next one starts.
             let starts = mask & !again & !joins;
-            store(out, 4 * started, _mm512_maskz_compress_epi32(starts, start));
-            started += starts.count_ones() as usize;
-            let again_behind = _mm512_mask_cmpeq_epu32_mask(behind, block, next);
-            let next_start = _mm512_srli_epi32::<16>(next);
-            let joins_behind =
-                _mm512_mask_cmpeq_epu32_mask(behind, next_start, _mm512_add_epi32(end, one));
-            let stops = mask & !again_behind & !joins_behind;
-            store(ends, 4 * ended, _mm512_maskz_compress_epi32(stops, end));
-            ended += stops.count_ones() as usize;
-            if again != 0 {
-                let runs = _mm512_rol_epi32::<16>(_mm512_maskz_compress_epi32(again, block));
-                store(common, 4 * shared, runs);
-                shared += again.count_ones() as usize;
-            }
+            store(out, 4 * written, _mm512_maskz_compress_epi32(starts, start));
+            store(ends, 4 * written, _mm512_maskz_compress_epi32(starts, end_before));
+            written += starts.count_ones() as usize;
+            let here = again.count_ones() as usize;
+            let common = _mm512_maskz_compress_epi32(again, keys);
+            bad |= _mm512_mask_cmpneq_epi32_mask(low16(here), common, load_keys(base, shared));
+            shared += here;
             at += 16;
         }
-        if bad != 0 || started != ended {
+        if bad != 0 || 4 * shared != base.len() {
             return None;
         }
+        // The last run ends where the last one of `merged` does.
+        if let Some(last) = merged.last_chunk()
+            && let Some(place) = ends.get_mut(4 * written..).and_then(|rest| rest.first_chunk_mut())
+        {
+            let key = u32::from_le_bytes(*last);
+            *place = ((key >> 16) + (key & 0xffff)).to_le_bytes();
+        }
+        let mut lengths = _mm512_setzero_si512();
         let mut at = 0;
-        while at < started {
-            let mask = low16(started - at);
+        while at < written {
+            let mask = low16(written - at);
             let (place, end_place) =
-                (out.as_ptr().wrapping_add(4 * at), ends.as_ptr().wrapping_add(4 * at));
-            // SAFETY: lanes outside of the mask are not read, and those inside it lie within the slices: `started` is at
+                (out.as_ptr().wrapping_add(4 * at), ends.as_ptr().wrapping_add(4 * at + 4));
+            // SAFETY: lanes outside of the mask are not read, and those inside it lie within the slices: `written` is at
             // most `count`, and both are longer than `merged`.
             let (start, end) = unsafe {
                 (
@@ -919,10 +818,17 @@ mod avx512 {
                     _mm512_maskz_loadu_epi32(mask, end_place.cast()),
                 )
             };
-            let more = _mm512_slli_epi32::<16>(_mm512_sub_epi32(end, start));
-            store(out, 4 * at, _mm512_or_si512(start, more));
+            let more = _mm512_sub_epi32(end, start);
+            lengths = _mm512_add_epi32(lengths, more);
+            store(out, 4 * at, _mm512_or_si512(start, _mm512_slli_epi32::<16>(more)));
             at += 16;
         }
-        Some((started, shared))
+        #[allow(
+            clippy::cast_sign_loss,
+            clippy::cast_possible_truncation,
+            reason = "at most 32768 runs, of at most 65536 values together"
+        )]
+        let (runs, more) = (written as u32, _mm512_reduce_add_epi32(lengths) as u32);
+        Some((runs, runs.wrapping_add(more)))
     }
 }

@@ -24,7 +24,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
-import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -43,11 +42,13 @@ import org.openjdk.jmh.runner.options.TimeValue;
  * Runs every shape with every way in one run, then the cold case, and prints the ratios.
  *
  * <p>Arguments: a directory for the results, then {@code quick} for short iterations, and names of
- * shapes for those alone. Writes {@code jmh.json}, {@code jmh.txt} (JMH's own output) and
- * {@code jmh.md}, the table that it prints.
+ * shapes, or {@code COLD}, for those alone: the others stay as an earlier run left them, so that a long
+ * run can be made in pieces. Writes {@code jmh.json} and {@code jmh.txt} (JMH's own output of this run),
+ * {@code jmh.tsv} (the numbers) and {@code jmh.md}, the table that it prints.
  */
 public final class BenchMain {
   private static final List<String> WAYS = List.of("delta", "java", "nativeCopied", "nativeInPlace");
+  private static final String COLD = "COLD";
   private static final int COLD_RUNS = 5;
 
   private BenchMain() {}
@@ -60,10 +61,11 @@ public final class BenchMain {
     List<String> rest = new ArrayList<>(Arrays.asList(args).subList(1, args.length));
     boolean quick = rest.remove("quick");
     boolean all = rest.isEmpty();
-    boolean cold = all || rest.remove("COLD");
+    boolean cold = all || rest.remove(COLD);
 
-    StringBuilder report = new StringBuilder();
-    report.append(machine());
+    Path numbersFile = dir.resolve("jmh.tsv");
+    Numbers numbers = all ? new Numbers() : Numbers.read(numbersFile);
+    String machine = machine();
     if (all || !rest.isEmpty()) {
       ChainedOptionsBuilder options = new OptionsBuilder()
           .include(ResolveBenchmark.class.getSimpleName())
@@ -80,15 +82,51 @@ public final class BenchMain {
             .measurementIterations(3).measurementTime(TimeValue.milliseconds(500));
       }
       System.err.println("JMH is running; its own output goes to " + dir.resolve("jmh.txt"));
-      report.append(warm(new Runner(options.build()).run()));
+      warm(new Runner(options.build()).run(), numbers);
     }
     if (cold) {
-      report.append(cold());
+      cold(numbers);
     }
+    numbers.write(numbersFile);
+    String report = machine + warmTable(numbers) + coldTable(numbers);
     Files.writeString(dir.resolve("jmh.md"), report);
     PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     out.print(report);
     out.println("written to " + dir.resolve("jmh.md"));
+  }
+
+  /** Of each row (a shape, or {@link #COLD}) and each way: time, its error and bytes allocated. */
+  private static final class Numbers {
+    private final Map<String, Map<String, double[]>> rows = new LinkedHashMap<>();
+
+    static Numbers read(Path file) throws IOException {
+      Numbers numbers = new Numbers();
+      for (String line : Files.exists(file) ? Files.readAllLines(file) : List.<String>of()) {
+        String[] cells = line.split("\t");
+        numbers.put(cells[0], cells[1], Arrays.stream(cells).skip(2).mapToDouble(Double::parseDouble).toArray());
+      }
+      return numbers;
+    }
+
+    void write(Path file) throws IOException {
+      StringBuilder b = new StringBuilder();
+      rows.forEach((row, ways) -> ways.forEach((way, values) -> {
+        b.append(row).append('\t').append(way);
+        for (double value : values) {
+          b.append('\t').append(value);
+        }
+        b.append('\n');
+      }));
+      Files.writeString(file, b);
+    }
+
+    void put(String row, String way, double... values) {
+      rows.computeIfAbsent(row, r -> new LinkedHashMap<>()).put(way, values);
+    }
+
+    Map<String, double[]> get(String row) {
+      return rows.get(row);
+    }
   }
 
   private static String machine() throws IOException {
@@ -107,16 +145,21 @@ public final class BenchMain {
 
   // ---- warm ---------------------------------------------------------------------------------
 
-  private static String warm(Collection<RunResult> results) {
-    Map<Shape, Map<String, double[]>> found = new EnumMap<>(Shape.class);
+  private static void warm(Collection<RunResult> results, Numbers numbers) {
     for (RunResult r : results) {
-      Shape shape = Shape.valueOf(r.getParams().getParam("shape"));
+      String shape = r.getParams().getParam("shape");
       String way = r.getParams().getBenchmark().replaceAll(".*\\.", "");
-      int files = shape == Shape.MANY_FILES ? 1000 : 1;
+      int files = Shape.valueOf(shape) == Shape.MANY_FILES ? 1000 : 1;
       Result cpu = secondary(r, CpuProfiler.LABEL);
-      found.computeIfAbsent(shape, s -> new LinkedHashMap<>()).put(way, new double[] {
-          cpu.getScore() / files, cpu.getScoreError() / files,
-          secondary(r, "gc.alloc.rate.norm").getScore() / files});
+      numbers.put(shape, way, cpu.getScore() / files, cpu.getScoreError() / files,
+          secondary(r, "gc.alloc.rate.norm").getScore() / files);
+    }
+  }
+
+  private static String warmTable(Numbers numbers) {
+    List<Shape> shapes = Arrays.stream(Shape.values()).filter(s -> numbers.get(s.name()) != null).toList();
+    if (shapes.isEmpty()) {
+      return "";
     }
     StringBuilder b = new StringBuilder();
     b.append("CPU time of one file's resolution, warm, garbage collection included; ratios are Delta's time divided"
@@ -124,27 +167,27 @@ public final class BenchMain {
     b.append("| shape | Delta | plain Java | ratio | native | ratio | native in place | ratio | goal |\n");
     b.append("|---|---|---|---|---|---|---|---|---|\n");
     double[] logs = new double[WAYS.size()];
-    for (Map.Entry<Shape, Map<String, double[]>> e : found.entrySet()) {
-      Map<String, double[]> by = e.getValue();
+    for (Shape shape : shapes) {
+      Map<String, double[]> by = numbers.get(shape.name());
       double delta = by.get("delta")[0];
-      b.append("| ").append(e.getKey().title).append(" | ").append(time(by.get("delta")));
+      b.append("| ").append(shape.title).append(" | ").append(time(by.get("delta")));
       for (int i = 1; i < WAYS.size(); i++) {
         double ratio = delta / by.get(WAYS.get(i))[0];
         logs[i] += Math.log(ratio);
         b.append(" | ").append(time(by.get(WAYS.get(i)))).append(" | ").append(ratio(ratio));
       }
-      b.append(" | ").append(String.format(Locale.ROOT, "%.0f", e.getKey().goal)).append(" |\n");
+      b.append(" | ").append(String.format(Locale.ROOT, "%.0f", shape.goal)).append(" |\n");
     }
     b.append("| geometric mean | ");
     for (int i = 1; i < WAYS.size(); i++) {
-      b.append("| | ").append(ratio(Math.exp(logs[i] / found.size()))).append(' ');
+      b.append("| | ").append(ratio(Math.exp(logs[i] / shapes.size()))).append(' ');
     }
     b.append("| |\n\nBytes allocated on the Java heap for one file.\n\n");
     b.append("| shape | Delta | plain Java | native | native in place |\n|---|---|---|---|---|\n");
-    for (Map.Entry<Shape, Map<String, double[]>> e : found.entrySet()) {
-      b.append("| ").append(e.getKey().title);
+    for (Shape shape : shapes) {
+      b.append("| ").append(shape.title);
       for (String way : WAYS) {
-        b.append(" | ").append(String.format(Locale.ROOT, "%,.0f", e.getValue().get(way)[2]));
+        b.append(" | ").append(String.format(Locale.ROOT, "%,.0f", numbers.get(shape.name()).get(way)[2]));
       }
       b.append(" |\n");
     }
@@ -170,22 +213,29 @@ public final class BenchMain {
 
   // ---- cold ---------------------------------------------------------------------------------
 
-  private static String cold() throws IOException, InterruptedException {
-    Map<String, Long> medians = new LinkedHashMap<>();
+  private static void cold(Numbers numbers) throws IOException, InterruptedException {
     for (String way : List.of("delta", "java", "native")) {
       long[] runs = new long[COLD_RUNS];
       for (int i = 0; i < COLD_RUNS; i++) {
         runs[i] = coldRun(way);
       }
       Arrays.sort(runs);
-      medians.put(way, runs[COLD_RUNS / 2]);
+      numbers.put(COLD, way, runs[COLD_RUNS / 2]);
     }
-    double delta = medians.get("delta");
+  }
+
+  private static String coldTable(Numbers numbers) {
+    Map<String, double[]> by = numbers.get(COLD);
+    if (by == null) {
+      return "";
+    }
+    double delta = by.get("delta")[0];
+    double java = by.get("java")[0];
+    double ours = by.get("native")[0];
     return String.format(Locale.ROOT, "Files 101 to 1,000 of the first pass of a JVM, 50 deletes each: CPU time of a "
             + "file, median of %d JVMs.%n%n| Delta | plain Java | ratio | native | ratio | goal |%n"
-            + "|---|---|---|---|---|---|%n| %,.0f ns | %,d ns | %.1f | %,d ns | %.1f | 45 |%n%n",
-        COLD_RUNS, delta, medians.get("java"), delta / medians.get("java"), medians.get("native"),
-        delta / medians.get("native"));
+            + "|---|---|---|---|---|---|%n| %,.0f ns | %,.0f ns | %.1f | %,.0f ns | %.1f | 45 |%n%n",
+        COLD_RUNS, delta, java, delta / java, ours, delta / ours);
   }
 
   private static long coldRun(String way) throws IOException, InterruptedException {

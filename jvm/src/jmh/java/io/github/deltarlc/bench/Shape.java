@@ -92,6 +92,17 @@ public enum Shape {
     }
   }
 
+  /** A file of which base and both sides deleted one row each: no benchmark of its own, see the crossing. */
+  static final Input ONE_ROW = new Input(rows(1, 2, 3));
+
+  private static Sides rows(long base, long current, long winner) {
+    Sides s = new Sides();
+    s.base(base);
+    s.current.add(current);
+    s.winner.add(winner);
+    return s;
+  }
+
   /** The files of one operation: one, or 1,000. */
   Input[] inputs() {
     int n = this == MANY_FILES ? 1000 : 1;

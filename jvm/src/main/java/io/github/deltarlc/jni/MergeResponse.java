@@ -48,12 +48,13 @@ public final class MergeResponse {
   private final int fileCount;
   private final int used;
   /**
-   * All entries, and small bitmaps too, copied in one go: while the JVM's compiler is cold an array
-   * costs a tenth of a direct buffer, and it is looked at for every file.
+   * All entries, copied in one go: while the JVM's compiler is cold an array costs a tenth of a direct
+   * buffer, and it is looked at for every file.
    */
   private final long[] entries;
-  private final byte[] bitmaps;
   private final int bitmapsStart;
+  /** All bitmaps likewise, when the first is asked for, if they are small. */
+  private byte[] bitmaps;
   private ByteBuffer buffer;
 
   /** Reads the header of {@code used} bytes that the native side wrote for a request of as many files. */
@@ -73,11 +74,6 @@ public final class MergeResponse {
     this.entries = new long[ENTRY_LONGS * fileCount];
     buffer.slice(HEADER_BYTES, ENTRY_BYTES * fileCount).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(entries);
     this.bitmapsStart = HEADER_BYTES + ENTRY_BYTES * fileCount;
-    int length = this.used - bitmapsStart;
-    this.bitmaps = length <= SMALL_BITMAP_BYTES * (long) fileCount ? new byte[length] : null;
-    if (bitmaps != null) {
-      buffer.get(bitmapsStart, bitmaps);
-    }
   }
 
   /** Number of files, that of the request. */
@@ -91,7 +87,11 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public Verdict verdict(int index) {
-    return Verdict.of((int) field(index, 0));
+    // Called for every file, as bytes() is: while the JVM's compiler is cold, calls cost more than what they do.
+    if (buffer == null || index < 0 || index >= fileCount) {
+      check(index);
+    }
+    return Verdict.of((int) entries[ENTRY_LONGS * index]);
   }
 
   /**
@@ -182,18 +182,37 @@ public final class MergeResponse {
    * @param index of the file in the request
    */
   public byte[] bytes(int index) {
-    int length = length(index);
-    byte[] copy = new byte[length];
-    int offset = (int) entries[ENTRY_LONGS * index + 2];
-    if (length == 0) {
-      return copy;
+    if (buffer == null || index < 0 || index >= fileCount) {
+      check(index);
     }
-    if (bitmaps != null) {
-      System.arraycopy(bitmaps, offset - bitmapsStart, copy, 0, length);
-    } else {
-      buffer.get(offset, copy);
+    long[] e = entries;
+    int at = ENTRY_LONGS * index;
+    long length = e[at + 3];
+    long offset = e[at + 2];
+    if (length < 0 || offset > used - length || length != 0 && offset < bitmapsStart) {
+      length(index);
+    }
+    byte[] copy = new byte[(int) length];
+    if (length != 0) {
+      byte[] all = bitmaps;
+      if (all == null) {
+        all = copyBitmaps();
+      }
+      if (all.length != 0) {
+        System.arraycopy(all, (int) offset - bitmapsStart, copy, 0, (int) length);
+      } else {
+        buffer.get((int) offset, copy);
+      }
     }
     return copy;
+  }
+
+  private byte[] copyBitmaps() {
+    int length = used - bitmapsStart;
+    boolean small = fileCount > 1 && length <= SMALL_BITMAP_BYTES * (long) fileCount;
+    bitmaps = new byte[small ? length : 0];
+    buffer.get(bitmapsStart, bitmaps);
+    return bitmaps;
   }
 
   /**
@@ -249,13 +268,17 @@ public final class MergeResponse {
 
   /** One of the eight longs of a file's entry. */
   private long field(int index, int number) {
+    check(index);
+    return entries[ENTRY_LONGS * index + number];
+  }
+
+  private void check(int index) {
     if (buffer == null) {
       throw new IllegalStateException("the response is closed");
     }
     if (index < 0 || index >= fileCount) {
       throw new IndexOutOfBoundsException("file " + index + " of " + fileCount);
     }
-    return entries[ENTRY_LONGS * index + number];
   }
 
   private static NativeException bad(String what) {
