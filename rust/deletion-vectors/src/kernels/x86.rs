@@ -159,7 +159,11 @@ mod avx2 {
         }
     }
 
-    /// See the version of [`super::avx512`] for how and why.
+    /// Sets the bits of the values of two arrays and gives the number of bits set.
+    ///
+    /// A byte is written for every value and the bytes are collected to bits: on sorted values that come close to one
+    /// another this is faster than setting bits in memory, where each has to wait for the one before. `map` must
+    /// be zero and is again in the end.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
@@ -194,6 +198,8 @@ mod avx2 {
 /// lanes came from which list says where the next blocks begin.
 mod avx512 {
     use std::arch::x86_64::*;
+
+    pub(super) use super::avx2::arrays_to_bits;
 
     use super::*;
 
@@ -718,36 +724,6 @@ mod avx512 {
                 win: win_card,
             })
         }
-    }
-
-    /// Sets the bits of the values of two arrays and gives the number of bits set.
-    ///
-    /// A byte is written for every value and the bytes are collected to bits: on sorted values that come close to one
-    /// another this is faster than setting bits in memory, where each has to wait for the one before. `map` must
-    /// be zero and is again in the end.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    pub(super) fn arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
-        let (mut cur, mut win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
-        let mut count = 0;
-        for (part, out) in out.as_chunks_mut::<{ MAP_VALUES / 8 }>().0.iter_mut().enumerate() {
-            for values in [&mut cur, &mut win] {
-                *values = portable::fill_map(values, part, map);
-            }
-            for (bytes, word) in
-                map.as_chunks_mut::<64>().0.iter_mut().zip(out.as_chunks_mut::<8>().0)
-            {
-                // SAFETY: `bytes` is 64 bytes.
-                let bits = unsafe {
-                    let block = _mm512_loadu_si512(bytes.as_ptr().cast());
-                    _mm512_storeu_si512(bytes.as_mut_ptr().cast(), _mm512_setzero_si512());
-                    _mm512_movepi8_mask(block)
-                };
-                count += bits.count_ones();
-                *word = bits.to_le_bytes();
-            }
-        }
-        count
     }
 
     #[inline]
