@@ -271,16 +271,16 @@ struct Lists<'m> {
     win: &'m mut [u8],
 }
 
-/// Bytes of two containers together up to which [`Lists`] are kept on the stack.
+/// Bytes of two containers together up to which lists are kept on the stack.
 const FEW_BYTES: usize = 256;
+
+/// Bytes of memory for `parts` lists, each for containers of `bytes` bytes together.
+const fn memory_for(parts: usize, bytes: usize) -> usize {
+    parts * (bytes + SLACK)
+}
 
 impl<'m> Lists<'m> {
     const PARTS: usize = 6;
-
-    /// Bytes of memory for containers of `bytes` bytes together.
-    const fn memory_for(bytes: usize) -> usize {
-        Self::PARTS * (bytes + SLACK)
-    }
 
     fn new(memory: &'m mut [u8]) -> Self {
         let part = memory.len() / Self::PARTS;
@@ -303,16 +303,16 @@ impl Scratch {
         self.bits.get_or_insert_with(BitBuffers::allocate)
     }
 
-    /// Lists for containers of `bytes` bytes together. The memory grows with what is asked for: filling it with zeros
-    /// is no small part of a small merge.
+    /// Memory for `parts` lists, each for containers of `bytes` bytes together. It grows with what is asked for: filling
+    /// it with zeros is no small part of a small merge.
     #[inline]
-    fn lists(&mut self, bytes: usize) -> Lists<'_> {
-        let needed = Lists::memory_for(bytes.next_power_of_two());
+    fn lists(&mut self, parts: usize, bytes: usize) -> &mut [u8] {
+        let needed = memory_for(parts, bytes.next_power_of_two());
         let memory = self.lists.get_or_insert_default();
         if memory.len() < needed {
             *memory = vec![0; needed].into_boxed_slice();
         }
-        Lists::new(memory)
+        memory
     }
 }
 
@@ -783,10 +783,10 @@ fn unite_large<K: Kernels>(
             return unite_disjoint_arrays(kernels, writer, key, (cur, win), card);
         }
         if total <= FEW_BYTES {
-            let mut memory = [0; Lists::memory_for(FEW_BYTES)];
-            return unite_arrays(kernels, Lists::new(&mut memory), writer, key, three, card);
+            let mut memory = [0; memory_for(2, FEW_BYTES)];
+            return unite_arrays(kernels, &mut memory, writer, key, three, card);
         }
-        return unite_arrays(kernels, scratch.lists(total), writer, key, three, card);
+        return unite_arrays(kernels, scratch.lists(2, total), writer, key, three, card);
     }
     let runs = stored_runs(cur) + stored_runs(win);
     if !all_arrays
@@ -794,10 +794,11 @@ fn unite_large<K: Kernels>(
         && 4 * runs <= 2 * BITSET_BYTES
     {
         let done = if 4 * runs <= FEW_BYTES {
-            let mut memory = [0; Lists::memory_for(FEW_BYTES)];
+            let mut memory = [0; memory_for(Lists::PARTS, FEW_BYTES)];
             unite_runs(kernels, Lists::new(&mut memory), writer, key, three, card)?
         } else {
-            unite_runs(kernels, scratch.lists(4 * runs), writer, key, three, card)?
+            let lists = Lists::new(scratch.lists(Lists::PARTS, 4 * runs));
+            unite_runs(kernels, lists, writer, key, three, card)?
         };
         if let Some(done) = done {
             return Ok(done);
@@ -826,17 +827,18 @@ fn unite_disjoint_arrays<K: Kernels>(
 
 fn unite_arrays<K: Kernels>(
     kernels: K,
-    lists: Lists<'_>,
+    memory: &mut [u8],
     writer: &mut Writer<'_>,
     key: u16,
     Three { base, cur, win }: &Three<'_>,
     card: u32,
 ) -> Result<bool, Stop> {
     let total = cur.bytes.len() + win.bytes.len();
-    kernels.merge_arrays(cur.bytes, win.bytes, lists.merged);
-    let merged = lists.merged.get(..total).unwrap_or(&[]);
+    let (merged, apart) = memory.split_at_mut(memory.len() / 2);
+    kernels.merge_arrays(cur.bytes, win.bytes, merged);
+    let merged = merged.get(..total).unwrap_or(&[]);
     let in_place = writer.tail().len() >= total + SLACK;
-    let union = if in_place { writer.tail() } else { &mut lists.union[..] };
+    let union = if in_place { writer.tail() } else { &mut apart[..] };
     let Some((count, runs)) = kernels.split_arrays(merged, base.bytes, union) else {
         return Ok(false);
     };
@@ -846,7 +848,7 @@ fn unite_arrays<K: Kernels>(
     if count != card {
         return Err(Stop::Internal("the union of two arrays has the wrong cardinality"));
     }
-    let bytes = lists.union.get(..2 * card as usize).unwrap_or(&[]);
+    let bytes = apart.get(..2 * card as usize).unwrap_or(&[]);
     writer.copy(key, &Container { kind: Kind::Array, card, bytes }, runs)?;
     Ok(true)
 }
