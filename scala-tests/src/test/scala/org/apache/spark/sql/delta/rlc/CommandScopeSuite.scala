@@ -13,7 +13,7 @@
  */
 package org.apache.spark.sql.delta.rlc
 
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.{Executors, TimeUnit}
 
 import scala.util.Try
 
@@ -57,6 +57,53 @@ class CommandScopeSuite extends RowLevelTest {
       merge.execute()
       ()
     }, Seq(delete(2)))
+  }
+
+  test("DataFrame.mergeInto commits beside a DELETE") {
+    bothCommit(TableSpec(), Statement.of("DataFrame.mergeInto") { (s, name) =>
+      s.range(1, 2).toDF("k").mergeInto(name, expr("id = k")).whenMatched().delete().merge()
+    }, Seq(delete(2)))
+  }
+
+  test("four sessions of one context on a thread pool all commit") {
+    val t = table()
+    val pool = Executors.newFixedThreadPool(4)
+    try {
+      val running = (1 to 4).map { id =>
+        val session = RlcSession.on.newSession()
+        RlcSession.on.conf.getAll.foreach { case (k, v) =>
+          if (session.conf.isModifiable(k)) session.conf.set(k, v)
+        }
+        t.begin(Statement.of(s"DELETE $id in a session of its own") { (s, name) =>
+          val locks = TransactionExecutionObserver.getObserver
+          pool.submit[Unit] { () =>
+            TransactionExecutionObserver.withObserver(locks) {
+              s.sql(s"DELETE FROM $name WHERE id = $id").collect()
+              ()
+            }
+          }.get()
+        }, session)
+      }
+      // All have read version 0: each but the first loses to all before it.
+      running.foreach(t.commit)
+      running.tail.foreach(assertResolved(_, merged = 1, untouched = 0))
+      t.check()
+    } finally pool.shutdownNow()
+  }
+
+  test("an auto compaction after a merged commit runs as on stock") {
+    val t = table(TableSpec().withProperties("delta.autoOptimize.autoCompact" -> "true"))
+    withConf("spark.databricks.delta.autoCompact.minNumFiles" -> "2",
+        "spark.databricks.delta.autoCompact.earlySkipPartitionTable.enabled" -> "false",
+        "spark.databricks.delta.autoCompact.modifiedPartitionsOnly.enabled" -> "false") {
+      val a = t.begin("UPDATE {t} SET v = -1 WHERE id = 1")
+      t.run(delete(2))
+      t.commit(a)
+      assertResolved(a, merged = 1, untouched = 0)
+      assert(t.sql("DESCRIBE HISTORY {t}").take(3).map(_.getAs[String]("operation")).toSeq ===
+        Seq("OPTIMIZE", "UPDATE", "DELETE"))
+      assert(t.rows().contains("[1,-1]") && t.ids() === Seq(0, 1, 3, 4, 5, 6, 7, 8, 9))
+    }
   }
 
   test("[S58] a MERGE in foreachBatch commits beside a DELETE") {
