@@ -14,11 +14,6 @@
 package org.apache.spark.sql.delta.rlc.bench
 
 import java.nio.file.{Files, Path}
-import java.util.concurrent.{CyclicBarrier, Executors, TimeUnit}
-import java.util.concurrent.atomic.AtomicInteger
-
-import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
-import io.delta.exceptions.DeltaConcurrentModificationException
 
 import org.apache.spark.sql.delta.rlc.harness.{RlcSession, TableFiles}
 
@@ -35,8 +30,6 @@ object EndToEndBench {
   private val ROWS = 1000000L
   private val STATEMENTS = 4
 
-  private final case class Outcome(millis: Double, attempts: Int, conflicts: Int, merges: Int)
-
   private sealed abstract class Kind(val merging: Boolean, val shared: Boolean)
   private case object Stock extends Kind(merging = false, shared = true)
   private case object Merging extends Kind(merging = true, shared = true)
@@ -51,7 +44,7 @@ object EndToEndBench {
     Seq(2, 4, 8).foreach { writers =>
       val outcomes = Seq.fill(rounds)(
         Seq[Kind](Stock, Merging, Apart).map(kind => kind -> run(kind, writers)).toMap)
-      def median(f: Map[Kind, Outcome] => Double): Double =
+      def median(f: Map[Kind, WritersOutcome] => Double): Double =
         outcomes.map(f).sorted.apply(rounds / 2)
       val stock = median(_(Stock).millis)
       val merging = median(_(Merging).millis)
@@ -66,50 +59,23 @@ object EndToEndBench {
     RlcSession.on.stop()
   }
 
-  private def run(kind: Kind, writers: Int): Outcome = {
+  private def run(kind: Kind, writers: Int): WritersOutcome = {
     val dir = Files.createTempDirectory(RlcSession.root, "end-to-end")
     create(dir, if (kind.shared) 1 else writers)
     val session = if (kind.merging) RlcSession.on else RlcSession.off
-    val attempts = new AtomicInteger
-    val conflicts = new AtomicInteger
-    val merges = new AtomicInteger
-    val listener: ResolutionListener = r => if (r.merged.nonEmpty) merges.incrementAndGet()
-    val start = new CyclicBarrier(writers + 1)
-    val pool = Executors.newFixedThreadPool(writers)
-    RowLevelConcurrency.addListener(listener)
     try {
-      val done = (0 until writers).map { writer =>
-        pool.submit[Unit] { () =>
-          start.await()
-          (0 until STATEMENTS).foreach { i =>
-            val part = if (kind.shared) 0 else writer
-            val id = (writer * STATEMENTS + i) * (ROWS / (8 * STATEMENTS))
-            var committed = false
-            while (!committed) {
-              attempts.incrementAndGet()
-              try {
-                session.sql(s"DELETE FROM delta.`$dir` WHERE part = $part AND id = $id")
-                committed = true
-              } catch {
-                case _: DeltaConcurrentModificationException => conflicts.incrementAndGet()
-              }
-            }
-          }
+      val outcome = ConcurrentWriters.run(session, (0 until writers).map { writer =>
+        (0 until STATEMENTS).map { i =>
+          val part = if (kind.shared) 0 else writer
+          val id = (writer * STATEMENTS + i) * (ROWS / (8 * STATEMENTS))
+          s"DELETE FROM delta.`$dir` WHERE part = $part AND id = $id"
         }
-      }
-      start.await()
-      val began = System.nanoTime()
-      done.foreach(_.get(30, TimeUnit.MINUTES))
-      val nanos = System.nanoTime() - began
+      })
       val left = session.table(s"delta.`$dir`").count()
       val expected = ROWS * (if (kind.shared) 1 else writers) - writers * STATEMENTS
       require(left == expected, s"$kind left $left rows of $expected")
-      Outcome(nanos / 1e6, attempts.get, conflicts.get, merges.get)
-    } finally {
-      RowLevelConcurrency.removeListener(listener)
-      pool.shutdownNow()
-      TableFiles.delete(dir)
-    }
+      outcome
+    } finally TableFiles.delete(dir)
   }
 
   /** One file of a million rows in each of `parts` partitions. */
