@@ -9,6 +9,7 @@ Each race is decided by WinnerLogStore: while the statement under test commits, 
 row of the same file commits first, in the same JVM. So nothing depends on time.
 """
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -55,6 +56,7 @@ def options():
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(ROOT / "warehouse"),
         "spark.ui.port": "0",
@@ -244,8 +246,8 @@ def restart(jar_dir):
     def fresh():
         spark = start({"spark.jars": jars(jar_dir, ",")})
         try:
-            assert metric(spark, "resolved") == 0
             table = Table(spark)
+            assert metric(spark, "resolved") == 0
             spark.sql(DELETE.replace("{t}", table.name))
             assert metric(spark, "resolved") == 1 and metric(spark, "aborted.overlap") == 0
             with urllib.request.urlopen(f"{spark.sparkContext.uiWebUrl}/metrics/prometheus/") as page:
@@ -259,10 +261,12 @@ def restart(jar_dir):
 def submit(jar_dir):
     """This script once more, through spark-submit --jars."""
     def run():
-        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--jars", jars(jar_dir, ",")]
+        command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+                   "--master", "local[2]", "--jars", jars(jar_dir, ",")]
         for key, value in options().items():
             command += ["--conf", f"{key}={value}"]
-        done = subprocess.run(command + [__file__, jar_dir, "submitted"], capture_output=True, text=True, check=False)
+        done = subprocess.run(command + [__file__, jar_dir, "submitted"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "PYSPARK_PYTHON": sys.executable})
         assert done.returncode == 0 and "1 passed, 0 failed" in done.stdout, done.stdout + done.stderr[-3000:]
     check("spark-submit --jars", run)
 

@@ -18,6 +18,10 @@ import java.nio.file.{Files, Path, Paths}
 import scala.jdk.CollectionConverters._
 import scala.util.Random
 
+import org.apache.logging.log4j.Level
+import org.apache.logging.log4j.core.config.Configurator
+
+import org.apache.spark.sql.delta.commands.MergeIntoCommand
 import org.apache.spark.sql.delta.rlc.harness.{RlcSession, TableFiles}
 import org.apache.spark.sql.delta.util.JsonUtils
 
@@ -94,6 +98,9 @@ object Simulation {
 
   def main(args: Array[String]): Unit = {
     val mix = Mix.read(Paths.get(args(0)))
+    RlcSession.on
+    // Logs the conflicts of a MERGE, which are what is counted here, with their stack traces.
+    Configurator.setLevel(classOf[MergeIntoCommand].getName, Level.OFF)
     val small = Mix(writers = 2, statements = 1, filesPerPartition = 1, rowsPerFile = 1000)
     Seq(false, true).foreach(run(small, _)) // warms up the JVM and Spark
     val outcomes = Seq.fill(mix.rounds)(Seq("stock" -> false, "merging" -> true)).flatten.map {
