@@ -165,6 +165,7 @@ macro_rules! kernels {
         }
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(crate) use kernels;
 
 /// Methods that call the function of the same name in a module.
