@@ -33,7 +33,7 @@ class CompatibilitySuite extends AnyFunSuite {
     val built = lines("gradle", "combinations.txt").map(_.trim)
       .filterNot(line => line.isEmpty || line.startsWith("#")).map(_.split("\\s+").toSeq)
     val shown = lines("docs", "compatibility.md").map(_.split('|').map(_.trim).toSeq).collect {
-      case Seq("", delta, spark, _*) if delta.matches("[0-9.]+") => Seq(delta, spark)
+      case Seq("", delta, spark, _*) if delta.matches("\\d+\\.\\d+\\.\\d+") => Seq(delta, spark)
     }
     assert(shown === built)
     assert(built.contains(Seq(BuildInfo.deltaVersion, BuildInfo.sparkVersion)))
