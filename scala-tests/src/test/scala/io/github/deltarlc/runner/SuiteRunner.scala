@@ -84,7 +84,8 @@ object SuiteRunner {
     private val tmp = Files.createDirectories(
       Paths.get(System.getProperty("java.io.tmpdir"), s"fork-$n"))
     private val process = new ProcessBuilder((
-      Seq(Paths.get(System.getProperty("java.home"), "bin", "java").toString) ++
+      Seq(System.getProperty("delta.rlc.test.java", // under an emulator not what java.home has
+        Paths.get(System.getProperty("java.home"), "bin", "java").toString)) ++
         ManagementFactory.getRuntimeMXBean.getInputArguments.asScala ++
         Seq(s"-Djava.io.tmpdir=$tmp", s"-Dspark.sql.warehouse.dir=${tmp.resolve("warehouse")}",
           "-cp", System.getProperty("java.class.path"), SuiteRunnerChild.mainClass) ++
