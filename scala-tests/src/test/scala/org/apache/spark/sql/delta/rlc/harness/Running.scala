@@ -23,7 +23,7 @@ import io.github.deltarlc.{Resolution, ResolutionListener, RowLevelConcurrency}
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.delta.{OptimisticTransaction, TransactionExecutionObserver}
-import org.apache.spark.sql.delta.fuzzer.{OptimisticTransactionPhases, PhaseLockingTransactionExecutionObserver}
+import org.apache.spark.sql.delta.fuzzer.{ExecutionPhaseLock, OptimisticTransactionPhases, PhaseLockingTransactionExecutionObserver}
 
 /** How a statement ended: the versions it committed and its rows, or what it threw. */
 final case class Outcome(versions: Seq[Long], result: Try[Array[Row]]) {
@@ -48,8 +48,9 @@ private[rlc] class GateObserver(name: String)
   private val opened = new AtomicBoolean
   @volatile private var over = false
 
-  Seq(phases.analysisPhase, phases.initialPhase, phases.preparePhase, phases.backfillPhase,
-    phases.postCommitPhase).foreach(_.entryBarrier.unblock())
+  // Which phases there are depends on Delta's version.
+  phases.productIterator.collect { case lock: ExecutionPhaseLock => lock }
+    .filter(_ ne phases.commitPhase).foreach(_.entryBarrier.unblock())
 
   /** Lets the commit go on; only the first call counts. */
   def open(): Unit =
