@@ -27,6 +27,8 @@ import io.github.deltarlc.BuildInfo
 import org.scalatest.BeforeAndAfterEach
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.delta.rlc.harness.TableFiles
+
 /** Every way in which the library can be missing or wrong, with what is then said about it. */
 class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
 
@@ -267,13 +269,66 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(!output.contains("WARNING") && !output.contains("FATAL"), output)
   }
 
+  /** A folder as a jar of version 0.0.9 would be, `withClasses` or with its resources alone. */
+  private def otherVersion(withClasses: Boolean): Path = {
+    val other = dir.resolve("other")
+    if (withClasses) {
+      val classes = new File(classOf[NativeBridge].getProtectionDomain.getCodeSource.getLocation.toURI).toPath
+      TableFiles.copy(classes, other)
+    }
+    val properties = jar(BuildInfo.RESOURCE).openStream().readAllBytes()
+    val text = new String(properties, StandardCharsets.ISO_8859_1)
+    def put(name: String, bytes: Array[Byte]): Unit = {
+      val file = other.resolve(name.drop(1))
+      Files.createDirectories(file.getParent)
+      Files.write(file, bytes)
+    }
+    put(BuildInfo.RESOURCE, text.replace(s"version=$version", "version=0.0.9").getBytes(StandardCharsets.ISO_8859_1))
+    if (withClasses) {
+      for (name <- Seq(resource, digest)) put(name.replace(version, "0.0.9"), jar(name).openStream().readAllBytes())
+    }
+    other
+  }
+
+  test("two jars of different versions on one class path: the first one's library is asked for, and checked") {
+    val path = System.getProperty("java.class.path")
+    val other = otherVersion(withClasses = true)
+    val (_, behind) = freshJvmOn(s"$path${File.pathSeparator}$other")
+    contains(behind, "available=true", s"delta-rlc $version (")
+    val (status, before) = freshJvmOn(s"$other${File.pathSeparator}$path")
+    assert(status == 0, before)
+    contains(before, "available=false", s" is version $version, and this jar is 0.0.9")
+  }
+
+  test("classes of one version and resources of another: nothing is loaded, and it says which version is missing") {
+    val (status, output) = freshJvmOn(
+      s"${otherVersion(withClasses = false)}${File.pathSeparator}${System.getProperty("java.class.path")}")
+    assert(status == 0, output)
+    contains(output, "available=false", s"no ${resource.drop(1).replace(version, "0.0.9")} in ")
+  }
+
+  test("a directory for temporary files that is mounted noexec: it says so, and how to move it") {
+    // Needs a mount, which needs a namespace of its own, which not every container grants.
+    val script = s"mount -t tmpfs -o noexec none $dir && exec \"$$@\""
+    def isolated(command: String*): Seq[String] = Seq("unshare", "-rm", "sh", "-c", script, "sh") ++ command
+    val granted = scala.util.Try(new ProcessBuilder(isolated("true"): _*).start().waitFor() == 0)
+    assume(granted.getOrElse(false), "unshare -rm is not permitted here")
+    val (status, output) = freshJvmOn(System.getProperty("java.class.path"), isolated())
+    assert(status == 0, output)
+    contains(output, "available=false", "noexec", s"-D${NativeLibrary.TMPDIR_PROPERTY}")
+  }
+
   /** Runs [[LoadProbe]] in a JVM of its own. */
-  private def freshJvm(options: String*): (Int, String) = {
+  private def freshJvm(options: String*): (Int, String) =
+    freshJvmOn(System.getProperty("java.class.path"), options = options)
+
+  private def freshJvmOn(
+      classPath: String, prefix: Seq[String] = Nil, options: Seq[String] = Nil): (Int, String) = {
     // Under an emulator it is not the file below java.home that can be started.
     val java = System.getProperty("delta.rlc.test.java",
       new File(System.getProperty("java.home"), "bin/java").getPath)
-    val command = (java +: options) ++ Seq(
-      "-cp", System.getProperty("java.class.path"), s"-Djava.io.tmpdir=$dir", "io.github.deltarlc.jni.LoadProbe")
+    val command = (prefix :+ java) ++ options ++ Seq(
+      "-cp", classPath, s"-Djava.io.tmpdir=$dir", "io.github.deltarlc.jni.LoadProbe")
     val process = new ProcessBuilder(command: _*).redirectErrorStream(true).start()
     val output = new String(process.getInputStream.readAllBytes(), StandardCharsets.UTF_8)
     assert(process.waitFor(2, TimeUnit.MINUTES), "the probe hangs")

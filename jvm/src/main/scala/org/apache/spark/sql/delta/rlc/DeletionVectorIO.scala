@@ -14,7 +14,10 @@
 
 package org.apache.spark.sql.delta.rlc
 
+import java.io.InterruptedIOException
+import java.net.SocketTimeoutException
 import java.nio.ByteBuffer
+import java.nio.channels.ClosedByInterruptException
 import java.util.Arrays
 import java.util.concurrent.{ExecutionException, Future, ThreadPoolExecutor, TimeoutException, TimeUnit}
 import java.util.zip.CRC32
@@ -37,13 +40,36 @@ private[rlc] final class ResolutionTimeout(limitMs: Long)
   extends RuntimeException(s"the pass took longer than " +
     s"${RowLevelConcurrencyConf.MAX_RESOLUTION_TIME_MS.key} = $limitMs ms")
 
+/** A statement that is cancelled by an interrupt ends as cancelled, not as a conflict to retry. */
+private[rlc] object Interruption {
+  def check(): Unit =
+    if (Thread.interrupted()) throw new InterruptedException("the resolution was interrupted")
+
+  /** How storage clients tell that their thread was interrupted; a timeout is not that. */
+  def is(e: Throwable): Boolean = e match {
+    case _: SocketTimeoutException => false
+    case _: InterruptedIOException | _: ClosedByInterruptException => true
+    case _ => Thread.currentThread().isInterrupted
+  }
+
+  /** Runs `body` as if there were no interrupt, which is back afterwards. */
+  def deferring(body: => Unit): Unit = {
+    val interrupted = Thread.interrupted()
+    try body finally if (interrupted) Thread.currentThread().interrupt()
+  }
+}
+
 /** When a pass must give up. */
 private[rlc] final class Deadline(limitMs: Long) {
   private val end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(limitMs)
 
   def remainingNanos: Long = end - System.nanoTime()
 
-  def check(): Unit = if (remainingNanos <= 0) throw new ResolutionTimeout(limitMs)
+  /** Also ends a pass whose statement was cancelled. */
+  def check(): Unit = {
+    Interruption.check()
+    if (remainingNanos <= 0) throw new ResolutionTimeout(limitMs)
+  }
 
   /** The result of `future`, whose task is cancelled when time runs out or the thread is stopped. */
   def await[T](future: Future[T], onWait: () => Unit): T = {
@@ -283,16 +309,19 @@ private[rlc] final class MergedDeletionVectorWriter(
   }
 
   /** Best effort: a file that stays is an orphan, which VACUUM takes. */
-  def delete(paths: Seq[Path]): Unit = paths.foreach { path =>
-    try path.getFileSystem(hadoopConf).delete(path, false)
-    catch { case NonFatal(e) => logWarning(s"Could not delete $path, VACUUM will", e) }
+  def delete(paths: Seq[Path]): Unit = Interruption.deferring {
+    paths.foreach { path =>
+      try path.getFileSystem(hadoopConf).delete(path, false)
+      catch { case NonFatal(e) => logWarning(s"Could not delete $path, VACUUM will", e) }
+    }
   }
 }
 
 private[rlc] object MergedDeletionVectorWriter {
   private val MAX_FILE_BYTES = 1L << 30
 
-  private def bins(merged: Seq[(String, MergedBitmap)]): Seq[Seq[(String, MergedBitmap)]] = {
+  /** What goes into each file. */
+  private[rlc] def bins(merged: Seq[(String, MergedBitmap)]): Seq[Seq[(String, MergedBitmap)]] = {
     val (full, last, _) = merged.foldLeft((
         Vector.empty[Vector[(String, MergedBitmap)]], Vector.empty[(String, MergedBitmap)], 0L)) {
       case ((done, bin, size), entry) =>

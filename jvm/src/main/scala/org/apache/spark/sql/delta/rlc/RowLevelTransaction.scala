@@ -141,8 +141,8 @@ private[rlc] class RowLevelTransaction(
           case e: Throwable =>
             if (e.isInstanceOf[DeltaConcurrentModificationException]) {
               refused.take(MAX_REASONS).foreach(r => e.addSuppressed(new NotReconciled(r)))
-              afterAbort()
             }
+            afterAbort()
             report(Some(e))
             throw e
         }
@@ -171,6 +171,10 @@ private[rlc] class RowLevelTransaction(
       } match {
         case Some(refusal) =>
           refused :+= refusal
+          if (memory.dvFiles.nonEmpty) {
+            learnOfEarlierAttempt(
+              WinningCommitSummary.createFromFileStatus(deltaLog, commitFiles.head))
+          }
           None
         case None =>
           val winners = commitFiles.map(WinningCommitSummary.createFromFileStatus(deltaLog, _))
@@ -185,8 +189,7 @@ private[rlc] class RowLevelTransaction(
         ConflictFacts(command, info, protocol, metadata, isolationLevel, sawOtherScan))
 
     private def examine(winners: Seq[WinningCommitSummary]): Examined = {
-      // The version this transaction tried to write is somebody else's, so its attempt failed.
-      earlierAttemptsFailed = winners.head.commitInfo.flatMap(_.txnId).exists(_ != txnId)
+      learnOfEarlierAttempt(winners.head)
       val chains = follow(winners)
       val files = gate(
         winners.flatMap(_.protocol).lastOption.getOrElse(info.protocol),
@@ -208,6 +211,10 @@ private[rlc] class RowLevelTransaction(
         else runChecks(winners, resolved)
       Examined(winners, chains, files, checked)
     }
+
+    /** The version this transaction tried to write is somebody else's: its attempt failed. */
+    private def learnOfEarlierAttempt(firstWinner: WinningCommitSummary): Unit =
+      earlierAttemptsFailed = firstWinner.commitInfo.flatMap(_.txnId).exists(_ != txnId)
 
     private def resolved(path: String): Boolean =
       decided.get(path).exists(!_.isInstanceOf[FileVerdict.Refuse])
@@ -312,9 +319,10 @@ private[rlc] class RowLevelTransaction(
       }.sortBy(_._1)
       val descriptors =
         try {
+          Interruption.check()
           writer.write(merged)
         } catch {
-          case NonFatal(e) =>
+          case NonFatal(e) if !Interruption.is(e) =>
             val refusal = Refusal("IO", None, s"cannot write the merged deletion vectors: $e")
             refused :+= refusal
             logRefusal(refusal)
@@ -326,6 +334,8 @@ private[rlc] class RowLevelTransaction(
       bytesWritten = merged.map(_._2.bytes.length.toLong).sum
       val rebasedInfo =
         try {
+          // The last moment at which it is certain that no commit names what was written.
+          Interruption.check()
           validate(rebased(checked, files, descriptors))
         } catch {
           case e: Throwable =>

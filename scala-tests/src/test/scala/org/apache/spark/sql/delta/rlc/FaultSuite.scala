@@ -14,29 +14,21 @@
 package org.apache.spark.sql.delta.rlc
 
 import java.io.RandomAccessFile
-import java.lang.management.ManagementFactory
-import java.nio.file.{Files, Path, Paths}
-import java.util.concurrent.TimeUnit
+import java.nio.file.{Files, Path}
 import java.util.zip.CRC32
 
-import scala.jdk.CollectionConverters._
-
 import io.delta.exceptions.ConcurrentAppendException
-import org.apache.hadoop.fs.{Path => HPath}
 
 import org.apache.spark.sql.delta.rlc.harness._
 
 /** Reading, decoding or writing goes wrong: Delta's own conflict, and nothing half done. */
 class FaultSuite extends RowLevelTest {
-  import FaultyFileSystem._
 
   private def delete(ids: Int*): Statement =
     s"DELETE FROM {t} WHERE id IN (${ids.mkString(", ")})"
 
   /** With the file system that can fail in place of the local one. */
-  private def onFaultyFiles[T](f: => T): T = withConf(FaultyFileSystem.options: _*)(f)
-
-  private def isDv(f: HPath): Boolean = f.getName.endsWith(".bin") && !f.getName.startsWith(".")
+  private def onProbedFiles[T](f: => T): T = withConf(ProbedFileSystem.options: _*)(f)
 
   private def dvs(t: TestTable): Set[String] =
     TableFiles.dvFiles(t.dir).filterNot(_.startsWith("."))
@@ -113,50 +105,37 @@ class FaultSuite extends RowLevelTest {
     t.check(CheckOptions.winnersOnly)
   }
 
-  test("[trap 29] a storage that cannot be read conflicts") {
-    onFaultyFiles {
-      val t = table()
-      val a = t.begin(delete(1))
-      t.run(delete(2))
-      withFault(Open, isDv)(t.conflict[ConcurrentAppendException](a))
-      assertRefused(a, "IO")
-      t.check(CheckOptions.winnersOnly)
-    }
-  }
-
-  test("[S66] [trap 29] a merged deletion vector that cannot be created conflicts") {
-    onFaultyFiles {
-      val t = table()
-      val a = t.begin(delete(1))
-      t.run(delete(2))
-      withFault(Create, isDv)(t.conflict[ConcurrentAppendException](a))
-      assertRefused(a, "IO")
-      t.check(CheckOptions.winnersOnly)
-    }
-  }
-
-  test("[S66] [trap 27] a merged deletion vector whose upload fails at the end conflicts") {
-    onFaultyFiles {
-      val t = table()
-      val a = t.begin(delete(1))
-      t.run(delete(2))
-      withFault(Close, isDv)(t.conflict[ConcurrentAppendException](a))
-      assertRefused(a, "IO")
-      t.check(CheckOptions.winnersOnly)
+  for ((name, probe) <- Seq(
+      "[trap 29] a storage that cannot be read conflicts" -> StorageProbe.failing("open"),
+      "[S66] [trap 29] a merged deletion vector that cannot be created conflicts" ->
+        StorageProbe.failing("create"),
+      "[S66] [trap 27] a merged deletion vector whose upload fails at the end conflicts" ->
+        StorageProbe.Lost)) {
+    test(name) {
+      onProbedFiles {
+        val t = table()
+        val a = t.begin(delete(1))
+        t.run(delete(2))
+        ProbedFileSystem.watch(probe)(t.conflict[ConcurrentAppendException](a))
+        assertRefused(a, "IO")
+        t.check(CheckOptions.winnersOnly)
+      }
     }
   }
 
   test("[S66] a merge that cannot be written in the second pass leaves nothing of the first") {
-    onFaultyFiles {
+    onProbedFiles {
       val t = table()
       val a = t.begin(delete(1))
       t.run(delete(2))
-      var failing = false
+      @volatile var failing = false
       a.afterPass(1) {
         t.run(delete(3))
         failing = true
       }
-      withFault(Create, f => isDv(f) && failing)(t.conflict[ConcurrentAppendException](a))
+      ProbedFileSystem.watch(StorageProbe.failing("create", failing)) {
+        t.conflict[ConcurrentAppendException](a)
+      }
       assert(a.resolutions.map(_.rebased) === Seq(true, false))
       t.check(CheckOptions.winnersOnly)
     }
@@ -174,16 +153,15 @@ class FaultSuite extends RowLevelTest {
   }
 
   test("[S44] each deletion vector file is opened once in a pass") {
-    onFaultyFiles {
+    onProbedFiles {
       val t = table(TableSpec.mixedFiles)
       val a = t.begin(delete(0, 1))
       (1 to 5).foreach(i => t.run(delete(2 * i, 2 * i + 1)))
       val own = dvs(t) -- t.replay.commits.flatMap(_.adds).flatMap(DvFiles.path(t.dir, _))
         .map(_.getFileName.toString)
       val last = t.replay.live.flatMap(DvFiles.path(t.dir, _)).distinct
-      val before = FaultyFileSystem.dvOpens
-      t.commit(a)
-      assert(FaultyFileSystem.dvOpens - before === own.size + last.size)
+      val (_, calls) = ProbedFileSystem.watch()(t.commit(a))
+      assert(calls.count(_.operation == "open") === own.size + last.size)
       assertResolved(a, merged = 2, untouched = 0)
     }
   }
@@ -199,11 +177,14 @@ class FaultSuite extends RowLevelTest {
   // ---- the answer of a commit that landed is lost
 
   private def lostResponse(idempotent: Boolean): (TestTable, Running, Outcome) =
-    withConf("spark.databricks.delta.commit.idempotencyCheck.enabled" -> idempotent.toString) {
+    withConf(ProbedFileSystem.options :+
+      "spark.databricks.delta.commit.idempotencyCheck.enabled" -> idempotent.toString: _*) {
       val t = table()
       val a = t.begin(delete(1))
       t.run(delete(2))
-      val o = LossyLogStore.losing(t.version + 1)(a.finish())
+      val lost = new StorageProbe.LostAnswer(t.version + 1)
+      val (o, _) = ProbedFileSystem.watch(lost)(a.finish())
+      assert(lost.happened)
       (t, a, o)
     }
 
@@ -229,25 +210,14 @@ class FaultSuite extends RowLevelTest {
   // ---- no native library
 
   test("[S67] [G13] without the native library statements conflict as on stock; it is said once") {
-    val out = Files.createTempFile("rlc-native-absent", ".txt")
-    val opens = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala
-      .filter(_.startsWith("--add-opens"))
-    val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
-    val command = Seq(java) ++ opens ++
-      Seq("-Xmx1g", "-Dio.github.deltarlc.native.path=/nowhere/libdelta_rlc.so",
-        s"-Djava.io.tmpdir=${System.getProperty("java.io.tmpdir")}",
-        "-cp", System.getProperty("java.class.path"),
-        NativeAbsent.getClass.getName.stripSuffix("$"))
-    val process = new ProcessBuilder(command.asJava).redirectErrorStream(true)
-      .redirectOutput(out.toFile).start()
-    try assert(process.waitFor(5, TimeUnit.MINUTES), "the other JVM hangs")
-    finally process.destroyForcibly()
-    val lines = Files.readAllLines(out).asScala
+    val other = new ChildJvm(NativeAbsent.getClass.getName.stripSuffix("$"),
+      options = Seq("-Xmx1g", "-Dio.github.deltarlc.native.path=/nowhere/libdelta_rlc.so"))
+    other.end()
+    val lines = other.output
     assert(lines.count(_.startsWith("RACE ConcurrentAppendException")) === 2, lines.mkString("\n"))
     val said = lines.filter(_.contains("stays off in this JVM"))
     assert(said.size === 1, lines.mkString("\n"))
     assert(said.head.contains("/nowhere/libdelta_rlc.so"), "it says what was looked for")
-    Files.delete(out)
   }
 }
 

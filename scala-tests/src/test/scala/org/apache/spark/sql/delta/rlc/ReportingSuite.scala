@@ -28,7 +28,7 @@ import org.apache.spark.metrics.sink.PrometheusServlet
 import org.apache.spark.sql.delta.DeltaOperations
 import org.apache.spark.sql.delta.rlc.RowLevelConcurrencyConf.Settings
 import org.apache.spark.sql.delta.rlc.harness._
-import org.apache.spark.sql.delta.rlc.storage.{ProbedFileSystem, SyntheticTable}
+import org.apache.spark.sql.delta.rlc.storage.SyntheticTable
 import org.apache.spark.sql.delta.util.JsonUtils
 
 /** What people see of a resolution: metrics, log, event and exception; and the dry run. */
@@ -271,14 +271,14 @@ class ReportingSuite extends RowLevelTest {
   }
 
   test("[G12] a dry run looks at all winners since the read, as the passes of a merge would") {
-    withConf(dryRun -> "true") {
+    withConf(ProbedFileSystem.options :+ dryRun -> "true": _*) {
       val t = table(TableSpec().ws)
       val a = t.begin(delete(1))
       t.run("INSERT INTO {t} VALUES (100, 1)")
       // Passes the append, as stock does, and meets a DELETE when it writes once more.
-      LossyLogStore.beforeWriting(t.version + 1) {
-        Running.onFreshThread(RlcSession.off, "the second winner")(t.run(delete(2, 100), RlcSession.off))
-      } {
+      val second = new StorageProbe.BeforeCommit(t.version + 1)(
+        Running.onFreshThread(RlcSession.off, "the second winner")(t.run(delete(2, 100), RlcSession.off)))
+      ProbedFileSystem.watch(second) {
         val changed = counted(a.finish().error.get)
         assert(changed.filter(_._1.contains("abort")) === Map("dryRun.aborted.contentRead" -> 1L))
       }

@@ -18,8 +18,8 @@ import java.nio.file.Files
 import io.github.deltarlc.{Resolution, ResolutionListener, RowLevelConcurrency}
 
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
-import org.apache.spark.sql.delta.rlc.harness.RlcSession
-import org.apache.spark.sql.delta.rlc.storage.{ProbedFileSystem, StorageCall, StorageProbe, SyntheticTable}
+import org.apache.spark.sql.delta.rlc.harness.{ProbedFileSystem, RlcSession, StorageCall, StorageProbe}
+import org.apache.spark.sql.delta.rlc.storage.SyntheticTable
 import org.apache.spark.sql.delta.storage.dv.DeletionVectorStore
 
 /**

@@ -39,10 +39,13 @@ object RlcSession {
   private val options: Map[String, String] = Map(
     "spark.sql.extensions" -> extensions,
     "spark.sql.catalog.spark_catalog" -> "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.delta.logStore.file.impl" -> classOf[LossyLogStore].getName,
+    // Its calls go through Hadoop's FileSystem, where ProbedFileSystem sees them.
+    "spark.delta.logStore.file.impl" -> classOf[io.delta.storage.LocalLogStore].getName,
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.default.parallelism" -> "2",
+    // VACUUM lists the smallest table in as many tasks, ten thousand by default.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism" -> "2",
     "spark.sql.adaptive.enabled" -> "false",
     "spark.sql.codegen.wholeStage" -> "false",
     "spark.sql.codegen.factoryMode" -> "NO_CODEGEN",

@@ -120,12 +120,15 @@ final class Running private[rlc] (
   }
 
   private val thread: Thread = new Thread(() => {
-    result = Try {
-      SparkSession.setActiveSession(session)
-      TransactionExecutionObserver.withObserver(observer) {
-        statement.run(session, table.name)
+    result =
+      try {
+        SparkSession.setActiveSession(session)
+        Success(TransactionExecutionObserver.withObserver(observer) {
+          statement.run(session, table.name)
+        })
+      } catch {
+        case e: Throwable => Failure(e) // also an interrupt, which Try lets through
       }
-    }
     finished.countDown()
     observer.stopped.countDown()
   }, s"rlc-$statement")
@@ -148,6 +151,9 @@ final class Running private[rlc] (
     seen.synchronized(hooks += n -> (() => f))
     this
   }
+
+  /** Interrupts its thread, as those do who cancel a statement that way. */
+  def interrupt(): Unit = thread.interrupt()
 
   /** Lets it commit and waits for its end, whatever that is. */
   def finish(): Outcome = {

@@ -108,14 +108,18 @@ final class TestTable(
       case Some(e) =>
         assert(e.getClass === tag.runtimeClass, s"from [${r.statement}]: $e")
         assert(o.versions.isEmpty, "a version of a statement that failed")
-        val named = referencedFiles
-        val strange = (TableFiles.list(dir) -- filesBefore)
-          .filterNot(f => f.startsWith("_delta_log") || f.contains("_delta_log/"))
-          .map(f => f.split('/').last.stripPrefix(".").stripSuffix(".crc"))
-          .filterNot(named)
-        assert(strange.isEmpty, s"[${r.statement}] failed and left files behind")
+        assert(unreferenced(filesBefore).isEmpty, s"[${r.statement}] failed and left files behind")
         e
     }
+  }
+
+  /** Files of the table, without its log, that were not there `before` and that no commit names. */
+  def unreferenced(before: Set[String]): Set[String] = {
+    val named = referencedFiles
+    (TableFiles.list(dir) -- before)
+      .filterNot(f => f.startsWith("_delta_log") || f.contains("_delta_log/"))
+      .map(f => f.split('/').last.stripPrefix(".").stripSuffix(".crc"))
+      .filterNot(named)
   }
 
   /** Last path components of all files that the log names. */

@@ -15,158 +15,386 @@ package org.apache.spark.sql.delta.rlc.storage
 
 import java.io.IOException
 import java.nio.file.{Files, Path => JPath}
+import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger}
 
-import scala.jdk.CollectionConverters._
 import scala.util.{Failure, Success, Try}
 
-import io.delta.exceptions.DeltaConcurrentModificationException
+import org.apache.spark.sql.delta.DeltaConcurrentModificationException
 import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
+import org.apache.hadoop.fs.{Path => HPath}
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.delta.DeltaLog
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
 import org.apache.spark.sql.delta.actions.AddFile
-import org.apache.spark.sql.delta.rlc.harness.RlcSession
+import org.apache.spark.sql.delta.rlc.RowLevelConcurrencyConf
+import org.apache.spark.sql.delta.rlc.harness._
 
 /**
- * Every call that a resolution makes to the storage fails once, before it is done, after it is
- * done, or by handing out wrong bytes. Whatever happens, the loser has committed the union or has
- * failed and left the winner's state; no commit names a DV that is not there, and no DV file that
- * a commit names is gone. Commits of unknown outcome are FaultSuite's.
+ * Every call that a resolution and its commit make to the storage goes wrong once, in every way
+ * that it can: the calls of an undisturbed run are written down, and the race is run again for each
+ * of them and each fault. Whatever happens, the loser has committed the union or has failed and left
+ * the winners' state; no commit names a DV that is not whole, nothing is deleted but the loser's own
+ * merged files, and those stay exactly when a commit may name them.
  */
 class FaultInjectionSuite extends AnyFunSuite {
   import FaultInjectionSuite._
 
-  private val loserRow = 1L
-  private val winnerRow = 2L
+  // ---- the race
+
   private val baseRow = 900L
 
-  /** Two files with a base DV, a loser and a winner that change other rows of both. */
-  private def race(probe: StorageProbe, secondWinner: Boolean = false): Race =
+  /** Two files that have lost a row each. */
+  private lazy val template: JPath = {
+    val dir = fresh()
+    val t = new SyntheticTable(RlcSession.on, dir, fileCount = 2, rows = 1000L)
+    t.commit(t.startLoser(), t.files.map(_ -> Seq(baseRow)).toMap)
+    dir
+  }
+
+  /** The files as every race reads them, so that a race needs no job of Spark's for it. */
+  private lazy val entries: Seq[AddFile] =
+    DeltaLog.forTable(RlcSession.on, new HPath(template.toUri)).update().allFiles.collect().toSeq
+
+  /** The template after DELETEs of `rows`, one after the other, in both files. */
+  private def winnersOf(rows: Long*): JPath = {
+    val dir = copyOf(template)
+    val t = new SyntheticTable(RlcSession.on, dir, fileCount = 2, rows = 1000L)
+    // With its checksum file, which spares the loser a job.
+    rows.foreach(row => t.commit(t.startLoser(), t.files.map(_ -> Seq(row)).toMap))
+    dir
+  }
+  private lazy val disjoint: JPath = winnersOf(2L, 3L)
+  private lazy val overlapping: JPath = winnersOf(2L, loserRow)
+
+  private val first = 3L // the first winner's version
+
+  private def tableFor(scenario: Scenario): JPath =
+    if (scenario.commits) disjoint else overlapping
+
+  private def fresh(): JPath = Files.createTempDirectory(RlcSession.root, "faults")
+  private def copyOf(table: JPath): JPath = {
+    val dir = fresh()
+    TableFiles.copy(table, dir)
+    dir
+  }
+
+  /** The commit of `version` in `from`, its DV file first, as its writer would have done it. */
+  private def land(version: Long, from: JPath, to: JPath): Unit = {
+    val dv = new LogReplay(from).commit(version).adds.flatMap(DvFiles.path(from, _)).head
+    Files.copy(dv, to.resolve(dv.getFileName))
+    for (kind <- Seq("json", "crc")) {
+      val name = JPath.of("_delta_log", f"$version%020d.$kind")
+      Files.copy(from.resolve(name), to.resolve(name))
+    }
+  }
+
+  /** Runs the race with one `fault`, or with none. */
+  private def race(scenario: Scenario, fault: Option[(Fault, Point)]): Race =
     RlcSession.withConf(RlcSession.on, ProbedFileSystem.options: _*) {
-      val dir = Files.createTempDirectory(RlcSession.root, "faults")
+      val dir = copyOf(template)
       val t = new SyntheticTable(RlcSession.on, dir, fileCount = 2, rows = 1000L)
-      t.delete(t.files.map(_ -> Seq(baseRow)).toMap)
-      val loser = t.startLoser()
-      val actions = t.prepare(loser, t.files.map(_ -> Seq(loserRow)).toMap)
-      t.delete(t.files.map(_ -> Seq(winnerRow)).toMap)
+      val loser = t.startLoser(RowLevelConcurrencyConf.Settings(
+        maxResolutionTimeMs = if (fault.exists(_._1 == Hangs)) 300L else 60000L,
+        maxDvBytes = 1L << 20))
+      val before = TableFiles.dvFiles(dir)
+      val actions = t.prepare(loser, t.files.map(_ -> Seq(loserRow)).toMap, Some(entries))
+      val own = TableFiles.dvFiles(dir) -- before
+      val winners = tableFor(scenario)
+      land(first, winners, dir)
       val again: ResolutionListener = r =>
-        if (secondWinner && r.pass == 1 && r.rebased) t.delete(t.files.map(_ -> Seq(3L)).toMap)
+        if (scenario.passes > 1 && r.pass == 1 && r.rebased) land(first + 1, winners, dir)
+      val roles = own.map(_ -> "the loser's DV").toMap ++
+        new LogReplay(winners).commits.flatMap(c => c.adds.flatMap(DvFiles.path(dir, _))
+          .map(p => p.getFileName.toString -> s"the DV of version ${c.version}"))
+      val aim = new Aim(dir, roles, fault)
       RowLevelConcurrency.addListener(again)
       try {
-        val (result, calls) = ProbedFileSystem.watch(probe)(Try(loser.commit(actions, ManualUpdate)))
-        Race(t, dir, result, calls)
-      } finally RowLevelConcurrency.removeListener(again)
+        val (result, calls) = ProbedFileSystem.watch(aim)(Try(loser.commit(actions, ManualUpdate)))
+        Race(scenario, dir, loser.txnId, result, calls, aim)
+      } finally {
+        RowLevelConcurrency.removeListener(again)
+        DeltaLog.invalidateCache(RlcSession.on, new HPath(dir.toUri))
+      }
     }
 
-  private def dvFilesOnDisk(dir: JPath): Set[String] = {
-    val listing = Files.list(dir)
-    try listing.iterator.asScala.map(_.getFileName.toString)
-      .filter(name => name.startsWith("deletion_vector") && name.endsWith(".bin")).toSet
-    finally listing.close()
-  }
+  // ---- what must be true of it
 
-  private def dvFilesNamed(t: SyntheticTable): Set[String] =
-    t.log.getChanges(0).flatMap(_._2).collect {
-      case a: AddFile if a.deletionVector != null =>
-        a.deletionVector.absolutePath(t.log.dataPath).getName
-    }.toSet
-
-  private def check(race: Race, deleteFailed: Boolean, winners: Seq[Long] = Seq(winnerRow)): Unit = {
-    val rows = race.result match {
-      case Success(_) => Seq(loserRow)
-      case Failure(_: DeltaConcurrentModificationException) => Nil
-      case Failure(e) => fail("neither committed nor Delta's own conflict", e)
+  private def check(race: Race): Unit = {
+    val replay = new LogReplay(race.dir)
+    val landed = replay.commits.filter(_.commitInfo.path("txnId").asText() == race.txnId)
+    val winners = race.scenario.winners.take(
+      replay.commits.count(_.version >= first) - landed.size)
+    val fault = race.aim.fault.map(_._1)
+    val point = race.aim.fault.map(_._2)
+    val harmful = fault.exists(f => f.harms(point.get))
+    race.result match {
+      case Success(_) =>
+        assert(landed.size === 1, "acknowledged")
+        assert(!harmful || point.exists(_.isLog), "the fault was not noticed")
+      case Failure(e: DeltaConcurrentModificationException) =>
+        val reasons = e.getSuppressed.map(_.getMessage).toSeq
+        assert(harmful || !race.scenario.commits, s"should have committed: $e, $reasons")
+        // Without Delta's idempotency check a commit whose answer was lost is a conflict to Delta.
+        if (landed.nonEmpty) assert(fault.contains(Lies) && point.get.operation == "rename")
+        if (fault.exists(_.isTold) && point.get.isDv && race.scenario.commits) {
+          assert(reasons.exists(r => r.contains("injected") || fault.get.tells(r)), reasons)
+        }
+      case Failure(e) => // The log's storage failed Delta itself, as it does on stock.
+        assert(point.exists(_.isLog) && harmful, s"neither committed nor Delta's own conflict: $e")
     }
-    val expected = (rows ++ winners :+ baseRow).sorted
-    // Reading goes through Delta's own store, which checks size, checksum and cardinality.
-    assert(race.table.deleted() === race.table.files.map(_ -> expected).toMap)
-    val named = dvFilesNamed(race.table)
-    val onDisk = dvFilesOnDisk(race.dir)
+    assert(landed.size <= 1)
+
+    // Rows: what landed, and nothing else.
+    val rows = (landed.map(_ => loserRow) ++ winners :+ baseRow).distinct.sorted
+    replay.states.flatMap(_.values).foreach(e => DvFiles.positions(race.dir, e))
+    assert(replay.live.map(e => DvFiles.positions(race.dir, e)) === Seq(rows, rows))
+
+    // Files: only merged ones are deleted, and they are there exactly when a commit may name them.
+    val calls = race.calls.zipWithIndex
+    val deleted = race.calls.filter(_.operation == "delete").map(_.path.getName)
+    val merged = race.calls.filter(c => c.operation == "create" && StorageProbe.isDv(c.path))
+      .map(_.path.getName).distinct
+    deleted.foreach(name => assert(merged.contains(name) || name.endsWith(".tmp"), "deleted"))
+    val named = replay.commits.flatMap(c => c.adds ++ c.removes)
+      .flatMap(DvFiles.path(race.dir, _)).map(_.getFileName.toString).toSet
+    val onDisk = TableFiles.dvFiles(race.dir).map(f => f.split('/').last)
     assert(named -- onDisk === Set.empty, "named by a commit and gone")
-    // The loser's own DV file always stays: VACUUM's business, as after any failed statement.
-    val orphans = onDisk -- named
-    assert(orphans.size <= 1 || deleteFailed, s"left behind: $orphans")
+    val logFailed = race.result.isFailure && point.exists(_.isLog)
+    merged.filterNot(named).foreach { name =>
+      val closed = calls.find(c => c._1.operation == "close" && c._1.path.getName == name)
+      if (logFailed && closed.exists(_._2 < race.aim.struckAt)) {
+        assert(onDisk(name) || deleted.contains(name), "of a commit whose outcome is unknown")
+      } else if (!point.exists(_.operation == "delete")) {
+        assert(!onDisk(name), "of an attempt that surely failed")
+      }
+    }
+    assert((onDisk -- named -- merged).size === 1, "the loser's own DV file stays")
   }
 
-  /** Does `what` to the `n`th call of the kind; counts from 0. */
-  private class Once(operation: String, n: Int) extends StorageProbe {
-    private val seen = new AtomicInteger
-    protected val done = new AtomicBoolean
-    def happened: Boolean = done.get
-    protected def isTheOne(call: StorageCall): Boolean =
-      call.operation == operation && seen.getAndIncrement() == n && done.compareAndSet(false, true)
+  /** The calls of an undisturbed run up to the end of the loser's commit. */
+  private def points(scenario: Scenario): Seq[Point] = {
+    val quiet = race(scenario, None)
+    check(quiet)
+    assert(quiet.result.isSuccess === scenario.commits)
+    val all = quiet.aim.seen
+    // Its commit file is put in place and looked at; what follows is Delta's, after the commit.
+    val end = if (!scenario.commits) all.size else
+      all.lastIndexWhere(p => p.operation == "rename" && p.isLog) + 2
+    all.take(end)
   }
 
-  private final class FailBefore(operation: String, n: Int) extends Once(operation, n) {
-    override def before(call: StorageCall): Unit =
-      if (isTheOne(call)) throw new IOException(s"injected before $call")
+  /** All faults at `points`, and how many races that were. */
+  private def strike(scenario: Scenario, faults: Seq[Fault], points: Seq[Point]): Int = {
+    val cases = for (fault <- faults; point <- points if fault.fits(point)) yield (fault, point)
+    cases.foreach { case (fault, point) =>
+      withClue(s"$point: $fault: ") {
+        val r = race(scenario, Some(fault -> point))
+        assert(r.aim.struck || fault == Hangs, "the call never came")
+        if (fault == Hangs) assert(r.aim.left.await(1, TimeUnit.MINUTES), "a thread hangs")
+        check(r)
+        TableFiles.delete(r.dir)
+      }
+    }
+    cases.size
   }
 
-  private final class FailAfter(operation: String, n: Int) extends Once(operation, n) {
-    override def after(call: StorageCall): Unit =
-      if (isTheOne(call)) throw new IOException(s"injected after $call")
+  // ---- tests
+
+  test("the calls of a resolution are the ones that the other tests make fail") {
+    val dv = points(OnePass).filter(_.isDv)
+    def count(operation: String): Int = dv.count(_.operation == operation)
+    assert(dv.map(_.operation).toSet ===
+      Set("open", "read", "create", "status", "write", "close"))
+    assert((count("open"), count("read"), count("create"), count("close")) === ((3, 3, 1, 1)))
+    val log = points(OnePass).filter(_.isLog)
+    assert(log.exists(p => p.operation == "open" && p.role.endsWith("3.json")), "the winner is read")
+    assert(log.map(_.operation).toSet.intersect(Set("list", "create", "close", "rename")).size === 4)
+    assert(points(TwoPasses).count(p => p.isDv && p.operation == "delete") === 1)
+    assert(points(LateOverlap).count(p => p.isDv && p.operation == "delete") === 1)
   }
 
-  private final class WrongByte(n: Int, at: Int) extends Once("read", n) {
-    override def arrived(
-        call: StorageCall, bytes: Array[Byte], offset: Int, length: Int): Unit =
-      if (isTheOne(call)) bytes(offset + at % length) = (bytes(offset + at % length) ^ 0x40).toByte
-  }
-
-  test("without a fault both commit; these are the calls that the other tests make fail") {
-    val quiet = race(new StorageProbe {})
-    check(quiet, deleteFailed = false)
-    assert(quiet.result.isSuccess)
-    assert(quiet.calls.map(_.operation).distinct.toSet ===
-      Set("open", "read", "create", "write", "close"))
-    assert(quiet.calls.count(_.operation == "open") === 3)
-    assert(quiet.calls.count(_.operation == "read") === 3)
-  }
-
-  for {
-    (operation, count) <- Seq("open" -> 3, "read" -> 3, "create" -> 1, "write" -> 2, "close" -> 1)
-    n <- 0 until count
-    (when, probe) <- Seq(
-      "before" -> new FailBefore(operation, n), "after" -> new FailAfter(operation, n))
-  } test(s"$operation ${n + 1} fails $when it is done: Delta's conflict, nothing left behind") {
-    val failed = race(probe)
-    assert(probe.happened)
-    check(failed, deleteFailed = false)
-    assert(failed.result.isFailure)
-    val reasons = failed.result.failed.get.getSuppressed.map(_.getMessage)
-    assert(reasons.exists(_.contains("injected")), s"the reason is told: ${reasons.toSeq}")
-  }
-
-  for (n <- 0 until 3; at <- Seq(0, 5, 20, 45, 1 << 16)) {
-    test(s"read ${n + 1} hands out a wrong byte at $at: Delta's conflict") {
-      val probe = new WrongByte(n, at)
-      val failed = race(probe)
-      assert(probe.happened)
-      check(failed, deleteFailed = false)
-      assert(failed.result.isFailure, "a wrong byte was not noticed")
+  for (fault <- Fault.all) {
+    test(s"${fault.traps} one pass, any call $fault") {
+      assert(strike(OnePass, Seq(fault), points(OnePass)) > 0)
     }
   }
 
-  test("the merged file of a first pass that cannot be deleted stays, and nothing else happens") {
-    val probe = new FailBefore("delete", 0)
-    val result = race(probe, secondWinner = true)
-    assert(probe.happened)
-    check(result, deleteFailed = true, winners = Seq(winnerRow, 3L))
-    assert(result.result.isSuccess)
+  // What comes before the first attempt is the same as above.
+  private def secondPass(scenario: Scenario): Seq[Point] = {
+    val all = points(scenario)
+    all.drop(all.indexWhere(p => p.isLog && p.operation == "status" && p.role.contains("4.json")))
   }
 
-  test("a second pass that cannot read the new winner: conflict, the first merged file goes") {
-    // Opens 1 to 3 are the first pass's, 4 and 5 the second winner's own.
-    val probe = new FailBefore("open", 5)
-    val result = race(probe, secondWinner = true)
-    assert(probe.happened)
-    check(result, deleteFailed = false, winners = Seq(winnerRow, 3L))
-    assert(result.result.isFailure)
+  for (scenario <- Seq(TwoPasses, LateOverlap); fault <- Seq(FailsBefore, FailsAfter, Lies)) {
+    test(s"[trap 28] ${scenario.name}, any call from the first attempt on $fault") {
+      assert(strike(scenario, Seq(fault), secondPass(scenario)) > 0)
+    }
   }
 }
 
 private object FaultInjectionSuite {
+
+  /** One call of a race; the same one in every run, whatever names its files have. */
+  final case class Point(operation: String, role: String, nth: Int) {
+    def isLog: Boolean = role.startsWith("log")
+    def isDv: Boolean = role.contains("DV")
+    override def toString: String = s"$operation ${nth + 1} of $role"
+  }
+
+  val loserRow = 1L
+
+  sealed abstract class Scenario(
+      val name: String, val passes: Int, val winners: Seq[Long], val commits: Boolean)
+  object OnePass extends Scenario("one pass", 1, Seq(2L), commits = true)
+  object TwoPasses extends Scenario("two passes", 2, Seq(2L, 3L), commits = true)
+  object LateOverlap
+    extends Scenario("an overlap in the second pass", 2, Seq(2L, loserRow), commits = false)
+
   final case class Race(
-      table: SyntheticTable, dir: JPath, result: Try[Long], calls: Seq[StorageCall])
+      scenario: Scenario,
+      dir: JPath,
+      txnId: String,
+      result: Try[Long],
+      calls: Seq[StorageCall],
+      aim: Aim)
+
+  /** A way for a call to go wrong. */
+  sealed abstract class Fault(text: String, val traps: String = "[trap 29]") {
+    def fits(p: Point): Boolean = true
+    /** Whether the caller cannot have what it asked for. */
+    def harms(p: Point): Boolean = !(p.isDv && p.operation == "delete")
+    /** Whether the reason must be told, and by which words. */
+    def isTold: Boolean = true
+    def tells(reason: String): Boolean = false
+    def before(call: StorageCall): Unit = ()
+    def after(call: StorageCall): Unit = ()
+    def granted(asked: Int): Int = asked
+    def arrived(bytes: Array[Byte], offset: Int, length: Int): Unit = ()
+    def answer(done: Boolean): Boolean = done
+    override def toString: String = text
+  }
+
+  object FailsBefore extends Fault("fails before it is done") {
+    override def before(call: StorageCall): Unit = throw new IOException(s"injected before $call")
+  }
+
+  /** For create: a file that is there; for close: one whose upload is said to have failed. */
+  object FailsAfter extends Fault("is done and reports failure", "[trap 27]") {
+    override def after(call: StorageCall): Unit = throw new IOException(s"injected after $call")
+  }
+
+  /** As clients of object stores do. */
+  object Throws extends Fault("throws what is not declared") {
+    override def before(call: StorageCall): Unit =
+      throw new IllegalStateException(s"injected before $call")
+  }
+
+  object LosesData extends Fault("fails, and the file is gone", "[trap 27]") {
+    override def fits(p: Point): Boolean = p.isDv && p.operation == "close"
+    override def after(call: StorageCall): Unit = StorageProbe.Lost.after(call)
+  }
+
+  object Lies extends Fault("does not say the truth", "[trap 28] [trap 29]") {
+    override def fits(p: Point): Boolean = p.operation match {
+      case "read" => p.isDv // a log that ends early between two lines deceives Delta, too
+      case operation => Set("rename", "delete")(operation)
+    }
+    override def tells(reason: String): Boolean = reason.contains("EOF")
+    override def granted(asked: Int): Int = -1
+    override def answer(done: Boolean): Boolean = !done
+  }
+
+  object WrongByte extends Fault("hands out a wrong byte") {
+    override def fits(p: Point): Boolean = p.isDv && p.operation == "read"
+    override def tells(reason: String): Boolean =
+      reason.contains("checksum") || reason.contains("bytes in the file")
+    override def arrived(bytes: Array[Byte], offset: Int, length: Int): Unit = {
+      // Everywhere in turn: in size, bitmap and checksum of either file's DV.
+      val at = offset + turn.getAndAdd(7) % length
+      bytes(at) = (bytes(at) ^ 0x40).toByte
+    }
+    private val turn = new AtomicInteger
+  }
+
+  object GivesLess extends Fault("gives one byte of those asked for") {
+    override def fits(p: Point): Boolean = p.operation == "read"
+    override def harms(p: Point): Boolean = false
+    override def granted(asked: Int): Int = math.min(asked, 1)
+  }
+
+  object IsLate extends Fault("takes its time") {
+    override def fits(p: Point): Boolean = p.isDv // a log that is late is Delta's to wait for
+    override def harms(p: Point): Boolean = false
+    override def before(call: StorageCall): Unit = Thread.sleep(20)
+  }
+
+  object Hangs extends Fault("never ends") {
+    override def fits(p: Point): Boolean = p.isDv && Set("open", "read")(p.operation)
+    override def tells(reason: String): Boolean = reason.contains("maxResolutionTimeMs")
+    override def before(call: StorageCall): Unit = new CountDownLatch(1).await()
+  }
+
+  object Fault {
+    val all: Seq[Fault] =
+      Seq(FailsBefore, FailsAfter, Throws, LosesData, Lies, WrongByte, GivesLess, IsLate, Hangs)
+  }
+
+  /** Strikes at one point, once, and writes down all. */
+  final class Aim(dir: JPath, roles: Map[String, String], val fault: Option[(Fault, Point)])
+    extends StorageProbe {
+    private val counts = scala.collection.mutable.Map.empty[(String, String), Int]
+    private val points = scala.collection.mutable.ArrayBuffer.empty[Point]
+    private val merged = scala.collection.mutable.ArrayBuffer.empty[String]
+    private val done = new AtomicBoolean
+    @volatile private var at = -1
+    @volatile private var target: StorageCall = _
+    /** Counted down when the call that was struck has ended. */
+    val left = new CountDownLatch(1)
+
+    def seen: Seq[Point] = synchronized(points.toVector)
+    def struck: Boolean = done.get
+    /** Number of calls before the one that was struck. */
+    def struckAt: Int = at
+
+    override def watches(path: HPath): Boolean = path.toUri.getPath.startsWith(dir.toString)
+
+    private def role(path: HPath): String = {
+      val name = path.getName
+      if (StorageProbe.isDv(path)) roles.getOrElse(name, {
+        if (!merged.contains(name)) merged += name
+        s"merged DV ${merged.indexOf(name) + 1}"
+      })
+      else if (path.toUri.getPath.contains("_delta_log")) {
+        "log " + name.replaceAll("[0-9a-f]{8}-[0-9a-f-]{27}", "*").replaceAll("0{5,}", "")
+      } else "the table"
+    }
+
+    override def before(call: StorageCall): Unit = {
+      val strike = synchronized {
+        val key = (call.operation, role(call.path))
+        val n = counts.getOrElse(key, 0)
+        counts(key) = n + 1
+        val point = Point(key._1, key._2, n)
+        points += point
+        val strike = fault.exists(_._2 == point) && done.compareAndSet(false, true)
+        if (strike) {
+          at = points.size - 1
+          target = call
+        }
+        strike
+      }
+      if (strike) try fault.get._1.before(call) finally left.countDown()
+    }
+    private def whenStruck[T](call: StorageCall, otherwise: T)(f: Fault => T): T =
+      if (call eq target) f(fault.get._1) else otherwise
+    override def after(call: StorageCall): Unit = whenStruck(call, ())(_.after(call))
+    override def granted(call: StorageCall, asked: Int): Int =
+      whenStruck(call, asked)(_.granted(asked))
+    override def arrived(call: StorageCall, bytes: Array[Byte], offset: Int, length: Int): Unit =
+      whenStruck(call, ())(_.arrived(bytes, offset, length))
+    override def answer(call: StorageCall, done: Boolean): Boolean =
+      whenStruck(call, done)(_.answer(done))
+  }
 }

@@ -13,34 +13,23 @@
  */
 package org.apache.spark.sql.delta.rlc.storage
 
-import java.lang.management.ManagementFactory
-import java.nio.file.{Files, Paths}
+import java.nio.file.Files
 import java.util.concurrent.{CountDownLatch, TimeUnit}
-
-import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
 import org.apache.spark.sql.delta.rlc.DeletionVectorReader
 import org.apache.spark.sql.delta.rlc.bench.ScaleBench
-import org.apache.spark.sql.delta.rlc.harness.{LogLines, RlcSession}
+import org.apache.spark.sql.delta.rlc.harness._
 
 /** Very many files, very many winners, and a store that takes its time. */
 class ScaleSuite extends AnyFunSuite {
 
   test("10,000 shared files in one pass, and 200 winners, in a heap of 512 MB") {
-    val java = Paths.get(System.getProperty("java.home"), "bin", "java").toString
-    val options = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala
-      .filterNot(o => o.startsWith("-Xmx") || o.startsWith("-Xcheck"))
-    val log = Files.createTempFile(RlcSession.root, "scale", ".log")
-    val process = new ProcessBuilder((java +: options.toSeq) ++ Seq("-Xmx512m", "-cp",
-        System.getProperty("java.class.path"), ScaleBench.getClass.getName.stripSuffix("$"),
-        "check"): _*)
-      .redirectErrorStream(true).redirectOutput(log.toFile).start()
-    val ended = process.waitFor(15, TimeUnit.MINUTES)
-    if (!ended) process.destroyForcibly()
-    assert(ended && process.exitValue() === 0, new String(Files.readAllBytes(log)))
+    val other = new ChildJvm(
+      ScaleBench.getClass.getName.stripSuffix("$"), Seq("check"), Seq("-Xmx512m"))
+    assert(other.end() === 0, other.output.mkString("\n"))
   }
 
   test("a pass that waits for the store says how far it is") {

@@ -22,7 +22,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.delta.DeltaOperations.ManualUpdate
 import org.apache.spark.sql.delta.actions.AddFile
 import org.apache.spark.sql.delta.rlc.RowLevelConcurrencyConf.Settings
-import org.apache.spark.sql.delta.rlc.harness.RlcSession
+import org.apache.spark.sql.delta.rlc.harness.{ProbedFileSystem, RlcSession, StorageCall, StorageProbe}
 import org.apache.spark.sql.SparkSession
 
 /**

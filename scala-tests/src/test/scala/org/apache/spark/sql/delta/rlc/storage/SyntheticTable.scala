@@ -13,7 +13,7 @@
  */
 package org.apache.spark.sql.delta.rlc.storage
 
-import java.nio.file.Path
+import java.nio.file.{Files, Path}
 import java.sql.Timestamp
 import java.util.UUID
 
@@ -27,11 +27,12 @@ import org.apache.spark.sql.delta.util.FileNames
 import org.apache.hadoop.fs.{Path => HadoopPath}
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Literal
 
 /**
  * A table whose log and deletion vectors are real and whose data files do not exist: DELETEs on it
  * are the commits that Delta's command would make, without the scan. So thousands of files in one
- * statement cost no more than their log entries.
+ * statement cost no more than their log entries. A folder that has a table already is taken as it is.
  *
  * @param rows rows in each file
  * @param dvsPerFile how many DVs of a statement go into one DV file
@@ -50,7 +51,7 @@ final class SyntheticTable(
   /** The table's log. */
   def log: DeltaLog = DeltaLog.forTable(spark, hadoopPath)
 
-  locally {
+  if (!Files.exists(dir.resolve("_delta_log"))) {
     spark.sql(s"CREATE TABLE delta.`$dir` (id BIGINT) USING delta TBLPROPERTIES " +
       s"('delta.enableDeletionVectors' = 'true')")
     val entries = files.map(file => AddFile(file, Map.empty, 1000L, 1L, dataChange = true,
@@ -110,10 +111,24 @@ final class SyntheticTable(
   def commit(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Long =
     txn.commit(prepare(txn, deletes), DeltaOperations.ManualUpdate)
 
-  /** The actions of a DELETE that `txn` read the files for, with its DV file written. */
-  def prepare(txn: OptimisticTransaction, deletes: Map[String, Seq[Long]]): Seq[Action] =
-    actionsOf(
-      txn.filterFiles(Nil, keepNumRecords = true).filter(f => deletes.contains(f.path)), deletes)
+  /**
+   * The actions of a DELETE that `txn` read the files for, with its DV file written.
+   *
+   * @param known the files, if they need not be looked up
+   */
+  def prepare(
+      txn: OptimisticTransaction,
+      deletes: Map[String, Seq[Long]],
+      known: Option[Seq[AddFile]] = None): Seq[Action] = {
+    val read = known match {
+      case Some(entries) =>
+        txn.trackReadPredicates(Seq(Literal.TrueLiteral))
+        txn.trackFilesRead(entries)
+        entries
+      case None => txn.filterFiles(Nil, keepNumRecords = true)
+    }
+    actionsOf(read.filter(f => deletes.contains(f.path)), deletes)
+  }
 
   private def actionsOf(entries: Seq[AddFile], deletes: Map[String, Seq[Long]]): Seq[Action] =
     entries.grouped(math.max(1, math.min(entries.size, dvsPerFile))).flatMap { packed =>
