@@ -193,13 +193,16 @@ class CommandScopeSuite extends RowLevelTest {
       def plain(text: String): String = text.replace(t.dir.toString, "T").replaceAll("#\\d+L?", "#")
         .replaceAll("(plan_id|id)=\\d+", "$1=")
         .replaceAll("TahoeBatchFileIndex\\([^)]*\\)|@[0-9a-f]+", "")
-      statements.map { s =>
-        val explained = t.sql(s"EXPLAIN EXTENDED $s").head.getString(0)
-        val df = session.sql(s.replace("{t}", t.name))
-        val plan = df.queryExecution.executedPlan
-        val inner = plan.collectLeaves().head
-        (plain(explained), df.schema, df.collect().toSeq, plain(plan.toString),
-          inner.metrics.keySet, plan.nodeName)
+      // A plan that is cut short would show how long the table's path is.
+      RlcSession.withConf(session, "spark.sql.maxPlanStringLength" -> "1000000") {
+        statements.map { s =>
+          val explained = t.sql(s"EXPLAIN EXTENDED $s").head.getString(0)
+          val df = session.sql(s.replace("{t}", t.name))
+          val plan = df.queryExecution.executedPlan
+          val inner = plan.collectLeaves().head
+          (plain(explained), df.schema, df.collect().toSeq, plain(plan.toString),
+            inner.metrics.keySet, plan.nodeName)
+        }
       }
     }
     ours.zip(stock).foreach { case (a, b) => assert(a === b) }
