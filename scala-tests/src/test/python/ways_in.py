@@ -60,8 +60,8 @@ def options():
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.warehouse.dir": str(ROOT / "warehouse"),
         "spark.ui.port": "0",
-        "spark.metrics.conf.*.sink.prometheus.class": "org.apache.spark.metrics.sink.PrometheusServlet",
-        "spark.metrics.conf.*.sink.prometheus.path": "/metrics/prometheus",
+        "spark.metrics.conf.*.sink.prometheusServlet.class": "org.apache.spark.metrics.sink.PrometheusServlet",
+        "spark.metrics.conf.*.sink.prometheusServlet.path": "/metrics/prometheus",
     }
 
 
