@@ -133,7 +133,8 @@ private[runner] object SuiteRunnerChild {
 
   def main(args: Array[String]): Unit = {
     Iterator.continually(Console.in.readLine()).takeWhile(_ != null).foreach { suite =>
-      val ok = Runner.run(args ++ Array("-s", suite))
+      // The suite first: a -z behind it is about that suite.
+      val ok = Runner.run(Array("-s", suite) ++ args)
       // On lines of their own, whatever was printed before.
       Console.out.println(s"\n$verdict${if (ok) passed else "failed"}\n$end")
       Console.out.flush()

@@ -271,14 +271,14 @@ class ReportingSuite extends RowLevelTest {
   }
 
   test("[G12] a dry run looks at all winners since the read, as the passes of a merge would") {
-    withConf(ProbedFileSystem.options :+ dryRun -> "true": _*) {
+    withConf(dryRun -> "true") {
       val t = table(TableSpec().ws)
       val a = t.begin(delete(1))
       t.run("INSERT INTO {t} VALUES (100, 1)")
       // Passes the append, as stock does, and meets a DELETE when it writes once more.
-      val second = new StorageProbe.BeforeCommit(t.version + 1)(
-        Running.onFreshThread(RlcSession.off, "the second winner")(t.run(delete(2, 100), RlcSession.off)))
-      ProbedFileSystem.watch(second) {
+      HookedLogStore.beforeWriting(t.version + 1) {
+        Running.onFreshThread(RlcSession.off, "the second winner")(t.run(delete(2, 100), RlcSession.off))
+      } {
         val changed = counted(a.finish().error.get)
         assert(changed.filter(_._1.contains("abort")) === Map("dryRun.aborted.contentRead" -> 1L))
       }

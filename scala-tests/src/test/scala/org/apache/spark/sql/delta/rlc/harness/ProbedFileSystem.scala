@@ -65,16 +65,6 @@ object StorageProbe {
     }
   }
 
-  /** Runs `act` once, before the first attempt to write `version` looks whether it is there. */
-  final class BeforeCommit(version: Long)(act: => Unit) extends StorageProbe {
-    @volatile var happened = false
-    override def watches(path: Path): Boolean = path.getName == f"$version%020d.json"
-    override def before(call: StorageCall): Unit = if (call.operation == "status" && !happened) {
-      happened = true
-      act
-    }
-  }
-
   /**
    * The answer to the commit of `version` is lost: the file is in place, and its writer, asking
    * whether it is there, takes it for somebody else's. Once.

@@ -39,8 +39,7 @@ object RlcSession {
   private val options: Map[String, String] = Map(
     "spark.sql.extensions" -> extensions,
     "spark.sql.catalog.spark_catalog" -> "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    // Its calls go through Hadoop's FileSystem, where ProbedFileSystem sees them.
-    "spark.delta.logStore.file.impl" -> classOf[io.delta.storage.LocalLogStore].getName,
+    "spark.delta.logStore.file.impl" -> classOf[HookedLogStore].getName,
     "spark.ui.enabled" -> "false",
     "spark.sql.shuffle.partitions" -> "2",
     "spark.default.parallelism" -> "2",
