@@ -297,7 +297,7 @@ class ReportingSuite extends RowLevelTest {
         assert(t.deleted().values.forall(_ === Seq(2L)))
         calls.map(_.operation).toSet
       }
-      assert(operations(maxDvBytes = 1L << 20) === Set("open", "read"))
+      assert(operations(maxDvBytes = 1L << 20) === Set("open", "status", "read"))
       assert(operations(maxDvBytes = 1L) === Set.empty)
     }
   }
