@@ -9,28 +9,13 @@
 
 mod common;
 
-use common::{Form, Kind, Rows, check, serialize};
+use common::{Form, Kind, Random, Rows, check, serialize};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::Array, Kind::Bitset, Kind::Runs, Kind::TouchingRuns];
 
 fn rows(values: impl IntoIterator<Item = u64>) -> Rows {
     values.into_iter().collect()
-}
-
-/// A pseudo-random generator, so that failures can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }
 
 /// Disjoint sets of these sizes within one container, of single values or of runs.

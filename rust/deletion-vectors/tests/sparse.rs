@@ -10,23 +10,8 @@
 
 mod common;
 
-use common::{Form, Kind, Rows, check, model, serialize};
+use common::{Form, Kind, Random, Rows, check, model, serialize};
 use deletion_vectors::{Bitmap, FileInput, Merger, Verdict, max_merged_len};
-
-/// A pseudo-random generator, so that failures can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}
 
 /// What the containers of a bitmap look like.
 #[derive(Debug, Clone, Copy)]

@@ -18,6 +18,21 @@ use deletion_vectors::{Bitmap, FileInput, Merger, Verdict, max_merged_len, rows}
 
 pub type Rows = BTreeSet<u64>;
 
+/// A pseudo-random generator, so that failures can be repeated.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Array,
