@@ -8,8 +8,11 @@
     reason = "tests"
 )]
 
+#[path = "suite/common/mod.rs"]
 mod common;
+#[path = "suite/hostile/mod.rs"]
 mod hostile;
+#[path = "suite/mutation/mod.rs"]
 mod mutation;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -1,11 +1,11 @@
-//! Any bytes as a serialized bitmap. What must hold of them is in `tests/hostile`.
+//! Any bytes as a serialized bitmap. What must hold of them is in `tests/suite/hostile`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/suite/common/mod.rs"]
 mod common;
-#[path = "../../tests/hostile/mod.rs"]
+#[path = "../../tests/suite/hostile/mod.rs"]
 mod hostile;
 
 fuzz_target!(|bytes: &[u8]| hostile::decode(bytes));

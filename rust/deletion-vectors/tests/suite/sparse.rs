@@ -1,16 +1,7 @@
 //! Bitmaps of many small containers, which the merge walks over without reading each on its own: verdicts and bytes
 //! against a set model, and no byte of them that is not looked at.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
 
-mod common;
-
-use common::{Form, Kind, Random, Rows, check, model, serialize};
+use crate::common::{Form, Kind, Random, Rows, check, model, serialize};
 use deletion_vectors::{Bitmap, FileInput, Merger, Verdict, max_merged_len};
 
 /// What the containers of a bitmap look like.

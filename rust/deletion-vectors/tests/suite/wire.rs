@@ -1,13 +1,4 @@
 //! Requests and responses, well-formed and not.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
-
-mod common;
 
 use deletion_vectors::wire::{
     self, ENTRY_NUMBERS, HEADER_LEN, RESPONSE_ENTRY_LEN, RequestBuilder, WireError, read_response,

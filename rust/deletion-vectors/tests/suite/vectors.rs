@@ -2,13 +2,6 @@
 //!
 //! `./dev vectors` makes them, from the published jar, in `build/dv-vectors`; the variable `DELTA_RLC_VECTORS` names
 //! another directory. Without them there is nothing to test, which is an error when `DELTA_RLC_REQUIRE_VECTORS` is 1.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! What must hold of any bytes, one function for each way into the crate. The fuzz targets call these with what the
-//! fuzzer finds, `tests/hostile_bytes.rs` with the seeds and with mutations of them.
+//! fuzzer finds, `hostile_bytes.rs` with the seeds and with mutations of them.
 #![allow(
     dead_code,
     missing_docs,

@@ -1,25 +1,15 @@
 //! The fuzz targets without a fuzzer: every seed that is checked in, and mutations of them that are the same in every run.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
-
-mod common;
-mod hostile;
-mod mutation;
 
 use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 
+use crate::mutation::{Mutations, seeds};
 use deletion_vectors::{Bitmap, ErrorCode, validate};
-use mutation::{Mutations, seeds};
 
 /// Runs one target on all of its seeds and on `rounds` mutations of them.
 fn run(name: &str, rounds: usize) {
-    let (_, target) = hostile::TARGETS.into_iter().find(|(target, _)| *target == name).unwrap();
+    let (_, target) =
+        crate::hostile::TARGETS.into_iter().find(|(target, _)| *target == name).unwrap();
     let seeds = seeds(name);
     let mutations = Mutations::new(&seeds).take(rounds);
     for bytes in seeds.iter().cloned().chain(mutations) {

@@ -1,15 +1,6 @@
 //! Verdicts and merged bytes against a set model, for every pairing of container kinds.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
 
-mod common;
-
-use common::{Form, Kind, Random, Rows, check, serialize};
+use crate::common::{Form, Kind, Random, Rows, check, serialize};
 use proptest::prelude::*;
 
 const KINDS: [Kind; 4] = [Kind::Array, Kind::Bitset, Kind::Runs, Kind::TouchingRuns];
@@ -252,8 +243,8 @@ fn encode_of_sets_that_begin_with_row_zero_is_the_smallest_form() {
     ] {
         let all: Vec<u64> = set.iter().copied().collect();
         let bytes = deletion_vectors::encode(&all).unwrap();
-        assert_eq!(deletion_vectors::rows(common::bitmap(&bytes, &set), None), Ok(all));
-        assert_eq!(bytes.len(), common::smallest_len(&set));
+        assert_eq!(deletion_vectors::rows(crate::common::bitmap(&bytes, &set), None), Ok(all));
+        assert_eq!(bytes.len(), crate::common::smallest_len(&set));
     }
 }
 
@@ -316,8 +307,8 @@ proptest! {
     fn encode_is_the_smallest_form_and_decodes_to_the_same(rows in row_set()) {
         let rows_vec: Vec<u64> = rows.iter().copied().collect();
         let bytes = deletion_vectors::encode(&rows_vec).unwrap();
-        prop_assert!(bytes.len() <= common::smallest_len(&rows));
-        let again = deletion_vectors::rows(common::bitmap(&bytes, &rows), None);
+        prop_assert!(bytes.len() <= crate::common::smallest_len(&rows));
+        let again = deletion_vectors::rows(crate::common::bitmap(&bytes, &rows), None);
         prop_assert_eq!(again, Ok(rows_vec));
     }
 }

@@ -1,15 +1,6 @@
 //! The same questions put to the `roaring` crate, which reads what we write and writes what we read.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
 
-mod common;
-
-use common::Rows;
+use crate::common::Rows;
 use deletion_vectors::{Bitmap, FileInput, Merger, Verdict, encode, max_merged_len, rows};
 use proptest::prelude::*;
 use roaring::RoaringTreemap;

@@ -1,15 +1,6 @@
 //! What must be refused is, with the right code; truncations and flipped bits never panic and never go unseen.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "tests"
-)]
 
-mod common;
-
-use common::{Form, Kind, Rows, serialize};
+use crate::common::{Form, Kind, Rows, serialize};
 use deletion_vectors::{
     Bitmap, ErrorCode, FileInput, Malformed, Merger, Role, Verdict, max_merged_len, rows, validate,
 };
@@ -180,7 +171,7 @@ fn trap_35_row_range_is_exact_for_every_kind() {
         for kind in [Kind::Array, Kind::Bitset, Kind::Runs] {
             let rows = set(last.saturating_sub(5000)..=last);
             let bytes = serialize(&rows, Form::Portable, |_| kind);
-            let bitmap = common::bitmap(&bytes, &rows);
+            let bitmap = crate::common::bitmap(&bytes, &rows);
             assert_eq!(validate(bitmap, Some(last + 1)), Ok(()));
             let error = validate(bitmap, Some(last)).unwrap_err();
             assert_eq!((error.code, error.expected, error.got), (ErrorCode::RowRange, last, last));
