@@ -31,11 +31,13 @@ pub(crate) struct JavaArrays<'a, 'local> {
     arrays: &'a JObjectArray<'local, JByteArray<'local>>,
     count: usize,
     slots: [Slot; 3],
+    /// For each bitmap of a file its bytes, where they are in an array that is too large to be held.
+    copies: [Vec<u8>; 3],
     bytes: usize,
     files: usize,
 }
 
-/// An array in use, or a part of one.
+/// An array in use.
 #[derive(Debug)]
 struct Slot {
     /// Index of the array; `usize::MAX` for none.
@@ -45,19 +47,22 @@ struct Slot {
     len: usize,
     /// The bytes of the array while it is held.
     start: *mut c_void,
-    /// Of a larger array, the bytes of the span.
-    copy: Vec<u8>,
 }
 
 impl Slot {
-    const fn new() -> Self {
-        Slot {
-            index: usize::MAX,
-            array: ptr::null_mut(),
-            len: 0,
-            start: ptr::null_mut(),
-            copy: Vec::new(),
-        }
+    const EMPTY: Slot =
+        Slot { index: usize::MAX, array: ptr::null_mut(), len: 0, start: ptr::null_mut() };
+
+    fn is_for(&self, span: &Span) -> bool {
+        span.len != 0 && self.index == span.array
+    }
+
+    /// The array's bytes while it is held.
+    fn bytes(&self) -> Option<&[u8]> {
+        // SAFETY: the array is held, has `len` bytes, and stays held while `self` is borrowed. That nobody writes to it
+        // during the call is the Java side's part.
+        (!self.start.is_null())
+            .then(|| unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.len) })
     }
 }
 
@@ -71,7 +76,8 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
             count: jvm.count(arrays)?,
             jvm,
             arrays,
-            slots: [Slot::new(), Slot::new(), Slot::new()],
+            slots: [Slot::EMPTY; 3],
+            copies: [const { Vec::new() }; 3],
             bytes: 0,
             files: 0,
         })
@@ -94,63 +100,28 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         self.files = 0;
     }
 
-    /// Turns the slots to the arrays of `spans`, and holds them. The error is the place of the span that cannot be had,
-    /// with the length of its array.
+    /// Holds the arrays of `spans`, each once however many of them are in it. The error is the place of the span that
+    /// cannot be had, with the length of its array.
     fn hold(&mut self, spans: &[Span; 3]) -> Result<(), (usize, usize)> {
         // With an array held, the JVM must not be called.
         self.release();
-        let (env, functions) = (self.jvm.env(), self.jvm.functions());
-        for (place, (slot, span)) in self.slots.iter_mut().zip(spans).enumerate() {
+        for (place, span) in spans.iter().enumerate() {
             if span.len == 0 {
                 continue;
             }
-            if slot.index != span.array {
-                if !slot.array.is_null() {
-                    // SAFETY: a local reference that this made.
-                    unsafe { (functions.v1_1.DeleteLocalRef)(env, slot.array) };
-                }
-                *slot = Slot::new();
-                let index = jsize::try_from(span.array).ok().filter(|_| span.array < self.count);
-                let Some(index) = index else { return Err((place, 0)) };
-                // SAFETY: the array is there and has that many elements, all of them `byte[]` or null.
-                slot.array = unsafe {
-                    (functions.v1_1.GetObjectArrayElement)(env, self.arrays.as_raw(), index)
-                };
-                if slot.array.is_null() {
-                    return Err((place, 0));
-                }
-                // SAFETY: a `byte[]`, and not null.
-                let len = unsafe { (functions.v1_1.GetArrayLength)(env, slot.array) };
-                slot.len = usize::try_from(len).unwrap_or(0);
-                slot.index = span.array;
-            }
-            if slot.len > LARGEST_HELD {
-                match span.offset.checked_add(span.len) {
-                    Some(end) if end <= slot.len => {}
-                    _ => return Err((place, slot.len)),
-                }
-                slot.copy.resize(span.len, 0);
-                let mut from = span.offset;
-                for part in slot.copy.chunks_mut(COPIED_BYTES) {
-                    // Both are within the length of an array.
-                    let start = jsize::try_from(from).unwrap_or(jsize::MAX);
-                    let len = jsize::try_from(part.len()).unwrap_or(0);
-                    // SAFETY: the range is within the array, and `part` is that long.
-                    unsafe {
-                        (functions.v1_1.GetByteArrayRegion)(
-                            env,
-                            slot.array,
-                            start,
-                            len,
-                            part.as_mut_ptr().cast::<jbyte>(),
-                        );
-                    }
-                    from += part.len();
-                }
+            let known = self.slots.iter().position(|slot| slot.is_for(span));
+            let array_len = match known.and_then(|slot| self.slots.get(slot)) {
+                Some(slot) => slot.len,
+                None => self.load(span.array, spans).ok_or((place, 0))?,
+            };
+            if array_len > LARGEST_HELD {
+                self.copy(place, span).ok_or((place, array_len))?;
             }
         }
-        for (place, (slot, span)) in self.slots.iter_mut().zip(spans).enumerate() {
-            if span.len != 0 && slot.len <= LARGEST_HELD {
+        let (env, functions) = (self.jvm.env(), self.jvm.functions());
+        for slot in &mut self.slots {
+            let Some(place) = spans.iter().position(|span| slot.is_for(span)) else { continue };
+            if slot.len <= LARGEST_HELD {
                 // SAFETY: a `byte[]`, and not null. From here to `release` nothing but this is called.
                 slot.start = unsafe {
                     (functions.v1_2.GetPrimitiveArrayCritical)(env, slot.array, ptr::null_mut())
@@ -162,6 +133,60 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         }
         Ok(())
     }
+
+    /// Turns a slot that `spans` do not need to the array with this index, and gives its length.
+    fn load(&mut self, index: usize, spans: &[Span; 3]) -> Option<usize> {
+        let (env, functions) = (self.jvm.env(), self.jvm.functions());
+        // There is one: three spans need three slots at most, and one of those is not there yet.
+        let slot =
+            self.slots.iter_mut().find(|slot| !spans.iter().any(|span| slot.is_for(span)))?;
+        if !slot.array.is_null() {
+            // SAFETY: a local reference that this made.
+            unsafe { (functions.v1_1.DeleteLocalRef)(env, slot.array) };
+        }
+        *slot = Slot::EMPTY;
+        let element = jsize::try_from(index).ok().filter(|_| index < self.count)?;
+        // SAFETY: the array is there and has that many elements, all of them `byte[]` or null.
+        slot.array =
+            unsafe { (functions.v1_1.GetObjectArrayElement)(env, self.arrays.as_raw(), element) };
+        if slot.array.is_null() {
+            return None;
+        }
+        // SAFETY: a `byte[]`, and not null.
+        let len = unsafe { (functions.v1_1.GetArrayLength)(env, slot.array) };
+        slot.len = usize::try_from(len).unwrap_or(0);
+        slot.index = index;
+        Some(slot.len)
+    }
+
+    /// Copies the bytes of a span from its array, which has a slot; none if it does not lie within.
+    fn copy(&mut self, place: usize, span: &Span) -> Option<()> {
+        let (env, functions) = (self.jvm.env(), self.jvm.functions());
+        let slot = self.slots.iter().find(|slot| slot.is_for(span))?;
+        if span.offset.checked_add(span.len)? > slot.len {
+            return None;
+        }
+        let copy = self.copies.get_mut(place)?;
+        copy.resize(span.len, 0);
+        let mut from = span.offset;
+        for part in copy.chunks_mut(COPIED_BYTES) {
+            // Both are within the length of an array.
+            let start = jsize::try_from(from).unwrap_or(jsize::MAX);
+            let len = jsize::try_from(part.len()).unwrap_or(0);
+            // SAFETY: the range is within the array, and `part` is that long.
+            unsafe {
+                (functions.v1_1.GetByteArrayRegion)(
+                    env,
+                    slot.array,
+                    start,
+                    len,
+                    part.as_mut_ptr().cast::<jbyte>(),
+                );
+            }
+            from += part.len();
+        }
+        Some(())
+    }
 }
 
 impl Arrays for JavaArrays<'_, '_> {
@@ -172,28 +197,23 @@ impl Arrays for JavaArrays<'_, '_> {
             let role = ROLES.get(place).copied().unwrap_or(Role::Winner);
             OutOfArray { role, array_len }
         };
-        let held = self.slots.iter().zip(spans).all(|(slot, span)| {
-            span.len == 0 || (slot.index == span.array && !slot.start.is_null())
+        let held = spans.iter().all(|span| {
+            span.len == 0
+                || self.slots.iter().any(|slot| slot.is_for(span) && !slot.start.is_null())
         });
         if !held || self.bytes > HELD_BYTES || self.files == HELD_FILES {
             self.hold(spans).map_err(out)?;
         }
         self.files += 1;
         let mut found: [&[u8]; 3] = [&[]; 3];
-        for (place, ((found, slot), span)) in
-            found.iter_mut().zip(&self.slots).zip(spans).enumerate()
+        for (place, ((found, copy), span)) in
+            found.iter_mut().zip(&self.copies).zip(spans).enumerate()
         {
-            if span.len == 0 {
-                continue;
-            }
-            if slot.start.is_null() {
-                *found = &slot.copy;
-                continue;
-            }
-            // SAFETY: the array is held, has `len` bytes, and stays held while `self` is borrowed. That nobody writes
-            // to it during the call is the Java side's part.
-            let array = unsafe { std::slice::from_raw_parts(slot.start.cast::<u8>(), slot.len) };
-            *found = span.within(array).ok_or_else(|| out((place, slot.len)))?;
+            let Some(slot) = self.slots.iter().find(|slot| slot.is_for(span)) else { continue };
+            *found = match slot.bytes() {
+                Some(array) => span.within(array).ok_or_else(|| out((place, slot.len)))?,
+                None => copy,
+            };
             self.bytes += span.len;
         }
         Ok(found)

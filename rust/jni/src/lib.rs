@@ -2,8 +2,7 @@
 //!
 //! Each method converts its arguments, calls the `deletion-vectors` crate and converts the answer. Errors and panics
 //! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Nothing is copied on the way: bitmaps are read
-//! from the arrays that they were read into, see the module `arrays`, and the answer is written to a direct buffer, see the
-//! module `buffers`.
+//! from Java's arrays, see the module `arrays`, and the answer is written to a direct buffer, see the module `buffers`.
 
 mod arrays;
 mod buffers;

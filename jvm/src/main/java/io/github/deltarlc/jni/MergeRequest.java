@@ -16,15 +16,17 @@ package io.github.deltarlc.jni;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * One pass, as the native side reads it: the files with up to three deletion vectors each.
  *
  * <p>Use: construct, {@link #add} the arrays that hold the deletion vectors, {@link #setFile} for every
  * file, then {@link NativeBridge#resolve}, read the response, and {@link #close}. An array may hold
- * many deletion vectors, as a file of them does, and files may share them. Nothing is copied: the
- * arrays are read where they are, so they must not change until the request is closed. For one
- * thread.
+ * many deletion vectors, as a file of them does, and files may share them. Small deletion vectors are
+ * gathered in one array of the request's own, as each array that the native side has to ask the JVM
+ * for costs it as much as many bytes; others are read where they are, so the arrays must not change
+ * until the request is closed. For one thread.
  *
  * <p>A bitmap is Delta's serialized {@code RoaringBitmapArray} from its magic number on: what
  * {@code serializeAsByteArray} gives, without the size before and the checksum after it in a
@@ -32,7 +34,7 @@ import java.util.Arrays;
  *
  * <p>For each file the native side reads 13 numbers of a table:
  * <pre>
- *  0 base array index    as {@link #add} returned it
+ *  0 base array index    as {@link #add} returned it, or {@link #GATHERED}
  *  1 base offset         in the array
  *  2 base length         0: no such deletion vector
  *  3 base cardinality
@@ -46,11 +48,22 @@ public final class MergeRequest implements AutoCloseable {
   public static final long MAX_BYTES = Integer.MAX_VALUE;
 
   static final int ENTRY_LONGS = 13;
+  /** Index of the array in which small deletion vectors are gathered. */
+  static final int GATHERED = 0;
+  /** The longest deletion vector that is gathered: up to there a copy takes less time than three calls of JNI. */
+  static final int LONGEST_GATHERED = 2048;
+  /** The most that is gathered: larger arrays the native side copies once more, as they would hold up the collector. */
+  static final int MOST_GATHERED = 8 << 20;
+
+  /** The array of a request that was closed, for the next one: a new one is filled with zeros first. */
+  private static final AtomicReference<byte[]> SPARE = new AtomicReference<>();
+  private static final int LARGEST_SPARE = 1 << 20;
 
   private final int fileCount;
   private long[] table;
   private byte[][] arrays = new byte[8][];
-  private int arrayCount;
+  private int arrayCount = GATHERED + 1;
+  private int gatheredLength;
   /** Sum of the lengths of the deletion vectors that are to be united. */
   private long lengths;
   private ByteBuffer responseBuffer;
@@ -67,6 +80,8 @@ public final class MergeRequest implements AutoCloseable {
     }
     this.fileCount = fileCount;
     this.table = new long[ENTRY_LONGS * fileCount];
+    byte[] spare = SPARE.getAndSet(null);
+    arrays[GATHERED] = spare == null ? new byte[2 * LONGEST_GATHERED] : spare;
   }
 
   /** Number of files. */
@@ -77,7 +92,7 @@ public final class MergeRequest implements AutoCloseable {
   /**
    * Adds an array that holds deletion vectors, and anything else.
    *
-   * @param array is not copied
+   * @param array is not copied as a whole
    * @return its index, for {@link #setFile}
    */
   public int add(byte[] array) {
@@ -123,22 +138,40 @@ public final class MergeRequest implements AutoCloseable {
       checkIndex(index);
     }
     int at = ENTRY_LONGS * index;
-    t[at] = baseArray;
-    t[at + 1] = baseOffset;
-    t[at + 2] = baseLength;
+    place(t, at, baseArray, baseOffset, baseLength);
     t[at + 3] = baseCardinality;
-    t[at + 4] = currentArray;
-    t[at + 5] = currentOffset;
-    t[at + 6] = currentLength;
+    place(t, at + 4, currentArray, currentOffset, currentLength);
     t[at + 7] = currentCardinality;
-    t[at + 8] = winnerArray;
-    t[at + 9] = winnerOffset;
-    t[at + 10] = winnerLength;
+    place(t, at + 8, winnerArray, winnerOffset, winnerLength);
     t[at + 11] = winnerCardinality;
     t[at + 12] = numRecords;
     if (currentLength != 0) {
       lengths += (long) currentLength + winnerLength;
     }
+  }
+
+  /** Says where a deletion vector is. What is wrong about it the native side finds, and says which file's it is. */
+  private void place(long[] t, int at, int array, int offset, int length) {
+    t[at] = array == GATHERED ? -1 : array; // nobody added that one
+    t[at + 1] = offset;
+    t[at + 2] = length;
+    int end = gatheredLength + length;
+    if (length <= 0 || length > LONGEST_GATHERED || end > MOST_GATHERED || array <= GATHERED || array >= arrayCount) {
+      return;
+    }
+    byte[] from = arrays[array];
+    if (offset < 0 || offset > from.length - length) {
+      return;
+    }
+    byte[] gathered = arrays[GATHERED];
+    if (end > gathered.length) {
+      gathered = Arrays.copyOf(gathered, Math.max(end, 2 * gathered.length));
+      arrays[GATHERED] = gathered;
+    }
+    System.arraycopy(from, offset, gathered, gatheredLength, length);
+    t[at] = GATHERED;
+    t[at + 1] = gatheredLength;
+    gatheredLength = end;
   }
 
   /** Gives the response's buffer back; the response can no longer be read. Idempotent. */
@@ -147,6 +180,9 @@ public final class MergeRequest implements AutoCloseable {
     ByteBuffer answer = responseBuffer;
     if (response != null) {
       response.invalidate();
+    }
+    if (arrays != null && arrays[GATHERED].length <= LARGEST_SPARE) {
+      SPARE.set(arrays[GATHERED]);
     }
     table = null;
     arrays = null;

@@ -166,11 +166,11 @@ class HostileBytesSuite extends AnyFunSuite with BeforeAndAfterAll {
       val entries = math.max(0, (bytes.length - 32) / 80)
       val files = if (declared < 0) entries else math.min(declared, entries)
       val request = new MergeRequest(files)
-      request.add(bytes)
+      val array = request.add(bytes).toLong
       val table = request.table
       (0 until files).foreach { f =>
         val numbers = (0 until 10).map(i => in.getLong(32 + 80 * f + 8 * i))
-        val entry = numbers.take(9).grouped(3).flatMap(0L +: _).toSeq :+ numbers(9)
+        val entry = numbers.take(9).grouped(3).flatMap(array +: _).toSeq :+ numbers(9)
         entry.copyToArray(table, 13 * f) // behind the Java side's back
       }
       try {
@@ -214,14 +214,16 @@ object LeakProbe {
     val good = Bitmaps.bytes(Seq(1L, 5L, 1L << 33))
     val other = Bitmaps.bytes(Seq(2L))
     val garbage = Array.fill[Byte](40)(7)
-    val large = other ++ new Array[Byte](17 << 20) // is copied instead of held
+    val long = Bitmaps.bytes((1000L until 10000L by 3)) // is not gathered
+    val large = long ++ new Array[Byte](17 << 20) // is copied instead of held
 
     def call(winner: Array[Byte], length: Int, cardinality: Long): Unit = {
       val request = new MergeRequest(2)
       try {
-        request.setFile(0, 0, 0, 0, 0L, request.add(good), 0, good.length, 3L,
+        val own = request.add(good)
+        request.setFile(0, 0, 0, 0, 0L, own, 0, good.length, 3L,
           request.add(winner), 0, length, cardinality, -1L)
-        request.setFile(1, 0, 0, 0, 0L, 0, 0, good.length, 3L, 0, 0, good.length, 3L, -1L)
+        request.setFile(1, 0, 0, 0, 0L, own, 0, good.length, 3L, own, 0, good.length, 3L, -1L)
         val r = NativeBridge.resolve(request)
         if (r.verdict(0) == Verdict.MERGED) r.bytes(0)
         if (r.verdict(1) != Verdict.OVERLAP) throw new AssertionError(r.describe(1))
@@ -232,7 +234,7 @@ object LeakProbe {
     }
 
     def calls(count: Int): Unit = (0 until count).foreach { i =>
-      if (i % 5000 == 0) call(large, other.length, 1L)
+      if (i % 5000 == 0) call(large, long.length, 3000L)
       else i % 4 match {
         case 0 => call(garbage, garbage.length, 1L)
         case 1 if i % 16 == 1 => call(other, other.length + 1, 1L) // an exception

@@ -19,22 +19,62 @@ import org.scalatest.funsuite.AnyFunSuite
 /** What the Java side of the boundary does by itself; needs no library. */
 class MergeRequestSuite extends AnyFunSuite {
 
+  private val long = MergeRequest.LONGEST_GATHERED + 1
+
   test("the layout is the one that is documented") {
     val request = new MergeRequest(2)
-    val (first, second) = (new Array[Byte](10), new Array[Byte](20))
-    assert((request.add(first), request.add(second)) == ((0, 1)))
-    request.setFile(1, 0, 0, 0, 0L, 1, 2, 3, 30L, 0, 4, 5, 40L, 99L)
-    assert(request.table.toSeq == Seq.fill(13)(0L) ++ Seq(0L, 0L, 0L, 0L, 1L, 2L, 3L, 30L, 0L, 4L, 5L, 40L, 99L))
-    assert((request.arrays()(0) eq first) && (request.arrays()(1) eq second), "an array was copied")
+    val (first, second) = (new Array[Byte](10 + long), new Array[Byte](20 + long))
+    assert((request.add(first), request.add(second)) == ((1, 2)))
+    request.setFile(1, 0, 0, 0, 0L, 2, 2, long, 30L, 1, 4, long, 40L, 99L)
+    assert(request.table.toSeq ==
+      Seq.fill(13)(0L) ++ Seq(-1L, 0L, 0L, 0L, 2L, 2L, long.toLong, 30L, 1L, 4L, long.toLong, 40L, 99L))
+    assert((request.arrays()(1) eq first) && (request.arrays()(2) eq second), "an array was copied")
     assert(request.fileCount == 2)
+    request.close()
+  }
+
+  test("small deletion vectors are gathered, each as it is, however many they are") {
+    val bytes = Array.tabulate(2 * long)(i => (i * 7 % 251).toByte)
+    for (files <- Seq(1, 3, 5000)) {
+      val request = new MergeRequest(files)
+      val array = request.add(bytes)
+      def length(file: Int): Int = file * 37 % long
+      (0 until files).foreach { i =>
+        request.setFile(i, 0, 0, 0, 0L, array, i % long, length(i), 1L, array, 0, length(i), 1L, -1L)
+      }
+      var gathered = 0
+      for (i <- 0 until files; (place, from) <- Seq(4 -> i % long, 8 -> 0)) {
+        val Seq(in, offset, n) = request.table.toSeq.slice(13 * i + place, 13 * i + place + 3)
+        val there = request.arrays()(in.toInt)
+        assert(n == length(i) && java.util.Arrays.equals(
+          there, offset.toInt, (offset + n).toInt, bytes, from, from + n.toInt), s"file $i of $files")
+        if (n != 0 && in == MergeRequest.GATHERED) gathered += n.toInt
+      }
+      // Up to the most that is gathered; what comes after that stays where it is.
+      val all = (0 until files).map(2 * length(_)).sum
+      assert(gathered == all || gathered <= MergeRequest.MOST_GATHERED && gathered > MergeRequest.MOST_GATHERED - 2 * long)
+      request.close()
+    }
+  }
+
+  test("a place that is not in its array is left for the native side to refuse, as is the gathered array itself") {
+    val request = new MergeRequest(1)
+    val array = request.add(new Array[Byte](100))
+    for ((in, offset, length) <- Seq((array, 91, 10), (array, -1, 10), (array, Int.MaxValue, 10), (array, 0, -1),
+        (array, 0, 101), (array + 1, 0, 10), (-5, 0, 10), (Int.MaxValue, 0, 10))) {
+      request.setFile(0, in, offset, length, 1L, 0, 0, 0, 0L, 0, 0, 0, 0L, -1L)
+      assert(request.table.toSeq.take(3) == Seq(in.toLong, offset.toLong, length.toLong))
+    }
+    request.setFile(0, MergeRequest.GATHERED, 0, 10, 1L, 0, 0, 0, 0L, 0, 0, 0, 0L, -1L)
+    assert(request.table.head == -1)
     request.close()
   }
 
   test("any number of arrays can be added") {
     val request = new MergeRequest(0)
     val arrays = Seq.fill(1000)(new Array[Byte](1))
-    assert(arrays.map(request.add) == (0 until 1000))
-    arrays.indices.foreach(i => assert(request.arrays()(i) eq arrays(i)))
+    assert(arrays.map(request.add) == (1 to 1000))
+    arrays.indices.foreach(i => assert(request.arrays()(i + 1) eq arrays(i)))
     request.close()
   }
 

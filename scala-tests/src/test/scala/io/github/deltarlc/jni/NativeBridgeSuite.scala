@@ -241,7 +241,7 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("a request that breaks the contract is an exception with a code, not a verdict") {
     val bytes = Bitmaps.bytes(Seq(1L))
-    val good = Seq[Long](0, 0, 0, 0, 0, 0, bytes.length, 1, 0, 0, bytes.length, 1, 10)
+    val good = Seq[Long](0, 0, 0, 0, 1, 0, bytes.length, 1, 1, 0, bytes.length, 1, 10)
     def broken(name: String, number: Int, value: Long): Unit = {
       val request = new MergeRequest(1)
       request.add(bytes)
@@ -253,7 +253,7 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
       }
       request.close()
     }
-    broken("no such array", 4, 1L)
+    broken("no such array", 4, 2L)
     broken("an array that was not added, where there is room for one", 4, 7L)
     broken("array beyond all", 8, Int.MaxValue.toLong + 1)
     broken("array, negative", 4, -1L)
@@ -346,10 +346,13 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
       }
       check(request)
       if (extra > 0) { // beyond the end of one that is copied
-        val beyond = new MergeRequest(1)
-        beyond.setFile(0, 0, 0, 0, 0L, beyond.add(all), 0, 50, 1L, 0, all.length - 10, 11, 1L, -1L)
-        assert(intercept[NativeException](NativeBridge.resolve(beyond)).code == "REQUEST_MALFORMED")
-        beyond.close()
+        for (length <- Seq(11, MergeRequest.LONGEST_GATHERED + 1)) {
+          val beyond = new MergeRequest(1)
+          val array = beyond.add(all)
+          beyond.setFile(0, 0, 0, 0, 0L, array, 0, length, 1L, array, all.length - length + 1, length, 1L, -1L)
+          assert(intercept[NativeException](NativeBridge.resolve(beyond)).code == "REQUEST_MALFORMED")
+          beyond.close()
+        }
       }
     }
   }
