@@ -37,6 +37,7 @@ object EndToEndBench {
 
   def main(args: Array[String]): Unit = {
     val rounds = args.headOption.fold(3)(_.toInt)
+    RlcSession.generateCode()
     run(Merging, 2) // warms up the JVM and Spark
     val report = new BenchReport("end-to-end", Seq("writers", "commits", "stock attempts",
       "merging attempts", "merges", "stock ms", "merging ms", "limit ms", "stock/limit",

@@ -98,7 +98,7 @@ object Simulation {
 
   def main(args: Array[String]): Unit = {
     val mix = Mix.read(Paths.get(args(0)))
-    RlcSession.on
+    RlcSession.generateCode()
     // Logs the conflicts of a MERGE, which are what is counted here, with their stack traces.
     Configurator.setLevel(classOf[MergeIntoCommand].getName, Level.OFF)
     val small = Mix(writers = 2, statements = 1, filesPerPartition = 1, rowsPerFile = 1000)

@@ -77,6 +77,12 @@ object RlcSession {
     session
   }
 
+  /** Lets both sessions generate code, as they do in production: for what measures. */
+  def generateCode(): Unit = Seq(on, off).foreach { session =>
+    session.conf.unset("spark.sql.codegen.wholeStage")
+    session.conf.unset("spark.sql.codegen.factoryMode")
+  }
+
   private def set(session: SparkSession, flagTo: String): Unit = {
     options.foreach { case (k, v) => if (session.conf.isModifiable(k)) session.conf.set(k, v) }
     session.conf.set(flag, flagTo)
