@@ -14,7 +14,7 @@
 
 package org.apache.spark.sql.delta.rlc
 
-import java.io.InterruptedIOException
+import java.io.{InterruptedIOException, IOException}
 import java.net.SocketTimeoutException
 import java.nio.ByteBuffer
 import java.nio.channels.ClosedByInterruptException
@@ -217,7 +217,8 @@ private[rlc] object DeletionVectorReader {
   /** An absent offset is 0, as Delta's own reader has it. */
   private def offset(dv: DeletionVectorDescriptor): Long = dv.offset.getOrElse(0).toLong
 
-  private def end(dv: DeletionVectorDescriptor): Long =
+  /** Where the range of `dv` ends in its file. */
+  private[rlc] def end(dv: DeletionVectorDescriptor): Long =
     offset(dv) + FRAME_BYTES + math.max(dv.sizeInBytes, 0)
 
   private def spans(dvs: Seq[DeletionVectorDescriptor]): Seq[Span] =
@@ -269,7 +270,8 @@ private[rlc] final class MergedDeletionVectorWriter(
 
   /**
    * Writes all of `merged` into one file, more only where a file would pass 1 GiB. When this
-   * returns, the files are closed without an error; when it throws, they are deleted.
+   * returns, the files are closed and the store says that they are whole; when it throws, they are
+   * deleted.
    */
   def write(merged: Seq[(String, MergedBitmap)]): Map[String, DeletionVectorDescriptor] =
     try {
@@ -285,7 +287,8 @@ private[rlc] final class MergedDeletionVectorWriter(
     val prefix = DeltaUtils.getRandomPrefix(DeltaUtils.getRandomPrefixLength(metadata))
     val root = store.pathWithFileSystem(tableRoot)
     val (writer, fileId) = DeletionVectorWriter.createWriter(store, root, prefix)
-    written += store.generateFileNameInTable(root, fileId, prefix).path
+    val file = store.generateFileNameInTable(root, fileId, prefix).path
+    written += file
     var closed = false
     try {
       val descriptors = bin.map { case (path, bitmap) =>
@@ -300,11 +303,23 @@ private[rlc] final class MergedDeletionVectorWriter(
       closed = true
       // On object stores this is the upload: a failure here means there is no file.
       writer.close()
+      checkStored(file, descriptors.map(d => DeletionVectorReader.end(d._2)).max)
       descriptors
     } finally {
       if (!closed) {
         try writer.close() catch { case NonFatal(e) => logDebug("closing a failed DV file", e) }
       }
+    }
+  }
+
+  /**
+   * A close that returns is not enough: layers below it are known to log a failed upload and go on.
+   * One look at each file. A file may be longer, as with stores that pad what they encrypt.
+   */
+  private def checkStored(file: Path, bytes: Long): Unit = {
+    val stored = file.getFileSystem(hadoopConf).getFileStatus(file).getLen
+    if (stored < bytes) {
+      throw new IOException(s"$file has $stored bytes after it was closed, $bytes were written")
     }
   }
 

@@ -58,11 +58,17 @@ object StorageProbe {
   /** The data never arrives although every write seemed to work: `close` says so, the file is gone. */
   object Lost extends StorageProbe {
     override def after(call: StorageCall): Unit = if (call.operation == "close") {
-      val file = Paths.get(call.path.toUri.getPath)
-      Files.deleteIfExists(file)
-      Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
+      lose(call.path, 0)
       throw new IOException(s"injected: the upload of ${call.path} failed")
     }
+  }
+
+  /** What a failed upload leaves of a file: its first bytes, or nothing at all. */
+  def lose(path: Path, keep: Int): Unit = {
+    val file = Paths.get(path.toUri.getPath)
+    Files.deleteIfExists(file.resolveSibling(s".${file.getFileName}.crc"))
+    if (keep == 0) Files.deleteIfExists(file): Unit
+    else Files.write(file, Files.readAllBytes(file).take(keep)): Unit
   }
 
   /**

@@ -208,6 +208,8 @@ class FaultInjectionSuite extends AnyFunSuite {
     assert(dv.map(_.operation).toSet ===
       Set("open", "read", "create", "status", "write", "close"))
     assert((count("open"), count("read"), count("create"), count("close")) === ((3, 3, 1, 1)))
+    val merged = dv.filter(_.role.startsWith("merged")).map(_.operation).distinct
+    assert(merged.takeRight(2) === Seq("close", "status"), "what was written is looked at")
     val log = points(OnePass).filter(_.isLog)
     assert(log.exists(p => p.operation == "open" && p.role.endsWith("3.json")), "the winner is read")
     assert(log.map(_.operation).toSet.intersect(Set("list", "create", "close", "rename")).size === 4)
@@ -296,6 +298,18 @@ private object FaultInjectionSuite {
     override def after(call: StorageCall): Unit = StorageProbe.Lost.after(call)
   }
 
+  /** As below a stream that logs what its close throws, and returns. */
+  sealed abstract class Swallowed(text: String, keep: Int, says: String)
+    extends Fault(text, "[trap 27]") {
+    override def fits(p: Point): Boolean = p.isDv && p.operation == "close"
+    override def tells(reason: String): Boolean = reason.contains(says)
+    override def after(call: StorageCall): Unit = StorageProbe.lose(call.path, keep)
+  }
+  object IsNotStored
+    extends Swallowed("is not stored, and close reports success", 0, "does not exist")
+  object IsHalfStored
+    extends Swallowed("is stored in part, and close reports success", 9, "has 9 bytes after it")
+
   object Lies extends Fault("does not say the truth", "[trap 28] [trap 29]") {
     override def fits(p: Point): Boolean = p.operation match {
       case "read" => p.isDv // a log that ends early between two lines deceives Delta, too
@@ -338,7 +352,8 @@ private object FaultInjectionSuite {
 
   object Fault {
     val all: Seq[Fault] =
-      Seq(FailsBefore, FailsAfter, Throws, LosesData, Lies, WrongByte, GivesLess, IsLate, Hangs)
+      Seq(FailsBefore, FailsAfter, Throws, LosesData, IsNotStored, IsHalfStored, Lies, WrongByte,
+        GivesLess, IsLate, Hangs)
   }
 
   /** Strikes at one point, once, and writes down all. */

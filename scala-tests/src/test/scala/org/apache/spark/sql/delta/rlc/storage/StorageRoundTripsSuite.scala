@@ -51,7 +51,7 @@ class StorageRoundTripsSuite extends AnyFunSuite {
     calls.count(_.operation == operation)
 
   Seq(1, 10, 1000).foreach { files =>
-    test(s"$files shared files without a base: two opens, one create") {
+    test(s"$files shared files without a base: two opens, one create, one look at what it made") {
       probed {
         val t = table(files)
         val loser = t.startLoser()
@@ -69,6 +69,9 @@ class StorageRoundTripsSuite extends AnyFunSuite {
         assert(count(calls, "read") === 2)
         assert(count(calls, "create") === 1)
         assert(count(calls, "delete") === 0)
+        val merged = calls.filter(_.path.getName == pass.dvFilesWritten.head).map(_.operation)
+        assert(merged.count(_ == "status") === 1)
+        assert(merged.takeRight(2) === Seq("close", "status"))
         assert(t.deleted() === t.files.map(_ -> Seq(1L, 2L)).toMap)
       }
     }
