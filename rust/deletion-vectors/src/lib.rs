@@ -5,8 +5,18 @@
 //! together? It never builds a bitmap in memory to do that: it walks over the serialized containers, looks at those
 //! it must, and writes the answer where the caller wants it.
 //!
-//! What it accepts is exactly what Delta 4.4.0 accepts and a well-formed writer produces; everything else is refused
-//! with an [`ErrorCode`]. It panics on no input.
+//! # What is accepted
+//!
+//! The two forms that Delta 4.4.0 reads, the portable and the older native one, if every byte of them is as the Roaring
+//! format says: keys and values strictly ascend, bucket keys are below 2^31, offsets, sizes and cardinalities are those
+//! of the containers behind them, nothing is left over, and there are as many rows as declared. Everything else is
+//! refused with an [`ErrorCode`] and the byte at which it is wrong; nothing panics.
+//!
+//! That is less than Delta's decoder takes, which trusts counts, order and offsets and ignores what is left over. In
+//! two places it is more, both of them right by the format and written by nobody: a bucket may have the cookie of
+//! run containers without having one, where Delta's decoder looks for the next bucket in the wrong place, and a bucket
+//! without containers may have any key, where that decoder allocates all buckets below it. What is *written* is always
+//! portable, without such buckets, and in the smallest of each container's three kinds.
 //!
 //! - [`merge`]: the question, and the rule by which it is answered.
 //! - [`wire`]: requests and responses for many files at once, as they cross the JNI boundary.

@@ -21,7 +21,7 @@ import java.util.SplittableRandom
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.Try
+import scala.util.{Success, Try}
 
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
@@ -124,6 +124,50 @@ class HostileBytesSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(accepted > 30, "nothing but rubbish proves little")
     // All of them are met by the Rust tests, which make more of the same seeds.
     assert(refused.size >= 10, s"reasons that were met: ${refused.keySet}")
+  }
+
+  test("[trap 31] what is accepted is neither all that Delta's decoder takes, nor less") {
+    val ascending = Seq[Short](3, 9)
+    /** A bucket of one container, an array of two, as with the cookie for bitmaps without runs. */
+    def plain(key: Int, values: Seq[Short], offset: Int = 16): Array[Byte] =
+      little(24)(_.putInt(key).putInt(12346).putInt(1).putShort(0).putShort(1).putInt(offset)
+        .putShort(values(0)).putShort(values(1)))
+    /** The same with the cookie for bitmaps with runs, of which it has none, and so no offset. */
+    val runless = little(17)(_.putInt(0).putInt(12347).put(0.toByte).putShort(0).putShort(1)
+      .putShort(ascending(0)).putShort(ascending(1)))
+    def empty(key: Int): Array[Byte] = little(12)(_.putInt(key).putInt(12346).putInt(0))
+    def bitmap(buckets: Array[Byte]*): Array[Byte] =
+      little(12)(_.putInt(1681511377).putLong(buckets.size.toLong)) ++ buckets.flatten
+
+    val rows = Seq(3L, 9L, (1L << 32) + 3, (1L << 32) + 9)
+    def delta(bytes: Array[Byte]): Try[Seq[Long]] =
+      Try(RoaringBitmapArray.readFrom(bytes).toArray.toSeq)
+    def ours(bytes: Array[Byte]): Either[DvError, Seq[Long]] =
+      resolve(Seq((None, Some((bytes, rows.size.toLong)), Bitmaps.dv(Some(Seq(20L))), -1L))) { r =>
+        if (r.verdict(0) == Verdict.MALFORMED) Left(r.error(0))
+        else Right(delta(r.bytes(0)).get.filterNot(_ == 20L))
+      }
+    val good = bitmap(plain(0, ascending), plain(1, ascending))
+    assert(delta(good) == Success(rows) && ours(good) == Right(rows))
+
+    // Delta's decoder takes these.
+    for ((bytes, error) <- Seq(
+        (good :+ 0.toByte) -> DvError.DV_TRAILING_BYTES,
+        bitmap(plain(0, ascending), plain(1, ascending.reverse)) -> DvError.DV_VALUE_ORDER,
+        bitmap(plain(0, ascending, offset = 17), plain(1, ascending)) -> DvError.DV_OFFSET_HEADER)) {
+      assert(delta(bytes).isSuccess && ours(bytes) == Left(error))
+    }
+    // It does not take this, or takes it for something else.
+    val odd = bitmap(runless, plain(1, ascending))
+    assert(delta(odd) != Success(rows) && ours(odd) == Right(rows))
+    // And for this it would allocate two billion buckets.
+    assert(ours(good.clone().patch(4, Array[Byte](3), 1) ++ empty(Int.MaxValue - 1)) == Right(rows))
+  }
+
+  private def little(size: Int)(put: ByteBuffer => Any): Array[Byte] = {
+    val buffer = ByteBuffer.allocate(size).order(LITTLE_ENDIAN)
+    put(buffer): Unit
+    buffer.array
   }
 
   test("[trap 32] containers of 4095, 4096 and 4097 rows of every kind, to Rust and back, in every pairing") {
