@@ -19,21 +19,28 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import io.delta.kernel.{Scan, Table}
-import io.delta.kernel.data.FilteredColumnarBatch
+import io.delta.kernel.data.{FilteredColumnarBatch, Row}
 import io.delta.kernel.defaults.engine.DefaultEngine
 import io.delta.kernel.internal.InternalScanFileUtils
 import io.delta.kernel.internal.data.ScanStateRow
 import io.delta.kernel.utils.CloseableIterator
 import org.apache.hadoop.conf.Configuration
 
-/** The column `id` of a table as Delta Kernel reads it: another implementation of the protocol. */
+/** A table as Delta Kernel reads it: another implementation of the protocol. */
 object KernelReader {
-  def ids(path: String): Seq[Long] = {
+  /** The first column, ascending. */
+  def ids(path: String): Seq[Long] = read(path)(_.getLong(0)).sorted
+
+  /** The first two columns, ascending. */
+  def rows(path: String): Seq[(Long, Long)] =
+    read(path)(r => (r.getLong(0), r.getLong(1))).sorted
+
+  private def read[T](path: String)(take: Row => T): Seq[T] = {
     val engine = DefaultEngine.create(new Configuration())
     val scan = Table.forPath(engine, path).getLatestSnapshot(engine).getScanBuilder.build()
     val state = scan.getScanState(engine)
     val readSchema = ScanStateRow.getPhysicalDataReadSchema(state)
-    val found = mutable.ArrayBuffer.empty[Long]
+    val found = mutable.ArrayBuffer.empty[T]
     scan.getScanFiles(engine).asScala.foreach { batch =>
       batch.getRows.asScala.foreach { file =>
         val status = InternalScanFileUtils.getAddFileStatus(file)
@@ -43,9 +50,9 @@ object KernelReader {
         val physical: CloseableIterator[io.delta.kernel.data.ColumnarBatch] = data.map(_.getData)
         val rows: CloseableIterator[FilteredColumnarBatch] =
           Scan.transformPhysicalData(engine, state, file, physical)
-        rows.asScala.foreach(_.getRows.asScala.foreach(r => found += r.getLong(0)))
+        rows.asScala.foreach(_.getRows.asScala.foreach(r => found += take(r)))
       }
     }
-    found.sorted.toSeq
+    found.toSeq
   }
 }
