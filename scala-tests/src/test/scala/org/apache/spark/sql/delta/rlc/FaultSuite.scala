@@ -211,7 +211,7 @@ class FaultSuite extends RowLevelTest {
 
   test("[S67] [G13] without the native library statements conflict as on stock; it is said once") {
     val other = new ChildJvm(NativeAbsent.getClass.getName.stripSuffix("$"),
-      options = Seq("-Xmx1g", "-Dio.github.deltarlc.native.path=/nowhere/libdelta_rlc.so"))
+      options = ChildJvm.small :+ "-Dio.github.deltarlc.native.path=/nowhere/libdelta_rlc.so")
     other.end()
     val lines = other.output
     assert(lines.count(_.startsWith("RACE ConcurrentAppendException")) === 2, lines.mkString("\n"))

@@ -14,7 +14,7 @@
 package org.apache.spark.sql.delta.rlc.drivers
 
 import java.nio.file.{Path, Paths}
-import java.util.concurrent.TimeUnit
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.atomic.LongAdder
 
 import scala.io.StdIn
@@ -24,7 +24,7 @@ import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaConcurrentModificationException
-import org.apache.spark.sql.delta.rlc.harness.LinkLogStore
+import org.apache.spark.sql.delta.rlc.harness.{HookedLogStore, LinkLogStore}
 import org.apache.spark.sql.delta.rlc.histories._
 
 /** How a driver of a fleet runs. */
@@ -44,7 +44,8 @@ object Kind {
 /** What a driver does, so that whoever started it knows as well. */
 private[drivers] object Work {
   /**
-   * Statements without end on a table with ids from 0 to `rows`: mostly such that only take rows
+   * Statements without end on a table with ids from 0 to `rows`: first one that takes away a row
+   * of the first file that no other driver's first one does; then mostly such that only take rows
    * away, some that write new ones.
    */
   def statements(seed: Long, driver: Int, rows: Int): Iterator[Statement] = {
@@ -54,7 +55,8 @@ private[drivers] object Work {
     def record(id: Value): Record =
       Vector(id, Num(random.nextInt(2).toLong), Num(random.nextInt(100).toLong), Str("w"))
     val onId = Cmp(Col("id"), "=", Src("id"))
-    Iterator.continually(random.nextInt(100) match {
+    val first = Delete(Some(In(Col("id"), Vector(Num(driver + 1L)))))
+    Iterator.single(first) ++ Iterator.continually(random.nextInt(100) match {
       case n if n < 62 =>
         Delete(Some(In(Col("id"), Vector.fill(1 + random.nextInt(3))(id()).distinct)))
       case n if n < 76 =>
@@ -73,22 +75,31 @@ private[drivers] object Work {
   /** Marks a line of a driver's output that is meant for us. */
   val mark = "driver> "
 
+  /** How many rows a table has and a hash of them all, the same wherever it is made. */
+  def rowsOf(session: SparkSession, table: String): String = {
+    val rows = session.sql(s"SELECT ${Columns.names.mkString(", ")} FROM $table").collect()
+      .map(_.toString).sorted
+    s"${rows.length} ${rows.toSeq.hashCode}"
+  }
+
   /** Name of a statement in the log, its `userMetadata`. */
   def tag(driver: Int, statement: Int): String = s"$driver-$statement"
 }
 
 /**
- * One driver of a fleet: `KIND NUMBER SEED SECONDS ROWS TABLE OTHER`. Says READY, waits for a line,
- * and then runs statements and says how each ended: ACK, CONFLICT or FAILED, with its tag and the
- * last versions before and after it.
+ * One driver of a fleet: `KIND NUMBER SEED ROWS TABLE OTHER`. It says READY, HELD when its first
+ * statement is about to commit, and how that one ended, each time reading a line before it goes on;
+ * then it runs statements until there is a line more. A statement ends as ACK, CONFLICT or FAILED,
+ * with its tag and the last versions before and after it. At the end it says COUNTS of its passes,
+ * DONE, and after a last line the ROWS it reads.
  */
 object DriverMain {
   import Work._
 
   def main(args: Array[String]): Unit = {
     val kind = Kind.named(args(0))
-    val Seq(driver, seed, seconds, rows) = args.toSeq.slice(1, 5).map(_.toInt): @unchecked
-    val Seq(table, other) = args.toSeq.drop(5): @unchecked
+    val Seq(driver, seed, rows) = args.toSeq.slice(1, 4).map(_.toInt): @unchecked
+    val Seq(table, other) = args.toSeq.drop(4): @unchecked
     val jar = Try(Class.forName("io.github.deltarlc.RowLevelConcurrencyExtension")).isSuccess
     require(jar == kind.hasJar, s"a driver of kind ${kind.name}, and our jar is there: $jar")
     val (on, off) = sessions(kind)
@@ -99,14 +110,28 @@ object DriverMain {
     if (kind.hasJar) Counts.start()
     say("READY")
     StdIn.readLine()
-    val end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds.toLong)
-    statements(seed.toLong, driver, rows).zipWithIndex
-      .takeWhile(_ => System.nanoTime() < end)
-      .foreach { case (statement, i) =>
-        run(if (i % 2 == 0) on else off, dir, statement.sql(names), tag(driver, i))
-      }
+    val work = statements(seed.toLong, driver, rows).zipWithIndex
+    def runNext(): Unit = {
+      val (statement, i) = work.next()
+      run(if (i % 2 == 0) on else off, dir, statement.sql(names), tag(driver, i))
+    }
+    HookedLogStore.beforeWriting(new TableLog(dir).lastVersion + 1) {
+      say("HELD")
+      StdIn.readLine(): Unit
+    } (runNext())
+    StdIn.readLine()
+    val stopped = new CountDownLatch(1)
+    val listener = new Thread(() => {
+      StdIn.readLine()
+      stopped.countDown()
+    })
+    listener.setDaemon(true)
+    listener.start()
+    while (stopped.getCount > 0) runNext()
     if (kind.hasJar) say(s"COUNTS ${Counts.text}")
     say("DONE")
+    StdIn.readLine()
+    say(s"ROWS ${rowsOf(on, names.self)}")
     System.exit(0)
   }
 

@@ -50,8 +50,8 @@ final case class FleetReport(
 object Fleet {
   import Work._
 
-  def run(kinds: Seq[Kind], seconds: Int, seed: Long): FleetReport = {
-    val rows = math.max(200, 4 * seconds * kinds.size)
+  /** Runs drivers of these kinds on a table of `rows` rows until `enough` returns, and judges. */
+  def run(kinds: Seq[Kind], rows: Int, seed: Long)(enough: Seq[ChildJvm] => Unit): FleetReport = {
     val table = Table(
       Vector.tabulate(rows)(i => Vector(Num(i.toLong), Num(i % 2L), Num(i * 10L), Str("a")))
         .grouped(rows / 4).toVector,
@@ -62,21 +62,41 @@ object Fleet {
     val drivers = kinds.zipWithIndex.map { case (kind, i) =>
       new ChildJvm(
         DriverMain.getClass.getName.stripSuffix("$"),
-        Seq(kind.name, i.toString, seed.toString, seconds.toString, rows.toString, dir.toString,
-          Lab.otherName),
+        Seq(kind.name, i.toString, seed.toString, rows.toString, dir.toString, Lab.otherName),
         without = if (kind.hasJar) Nil else ours)
     }
-    val outputs =
+    val (outputs, seen) =
       try {
         drivers.foreach(_.await(mark + "READY"))
         drivers.foreach(_.say("GO"))
+        // They meet: all have read one version, and commit one after the other, the last one first.
+        drivers.foreach(_.await(mark + "HELD"))
+        drivers.reverse.foreach { driver =>
+          driver.say("COMMIT")
+          driver.await(mark) // whatever it came to
+        }
+        drivers.foreach(_.say("GO ON"))
+        enough(drivers)
+        drivers.foreach(_.say("STOP"))
         drivers.foreach(_.await(mark + "DONE"))
-        drivers.map(_.output.filter(_.startsWith(mark)).map(_.stripPrefix(mark)))
+        drivers.foreach(_.say("ROWS"))
+        val seen = drivers.map(_.await(mark + "ROWS "))
+        (drivers.map(_.output.filter(_.startsWith(mark)).map(_.stripPrefix(mark))), seen)
       } finally drivers.foreach(_.kill())
-    check(table, template, new TableLog(dir), outputs, seed, rows) {
+    val report = check(table, template, new TableLog(dir), outputs, seed, rows) {
       Observed.read(RlcSession.off, dir, template.lastVersion, cdf = true, twice = true)
     }
+    // The model has just said that this is right; the driver of each kind reads the same.
+    val expected = rowsOf(RlcSession.off, s"delta.`$dir`")
+    kinds.zip(seen).foreach { case (kind, rows) =>
+      demand(rows == expected, s"a driver of kind ${kind.name} reads $rows, not $expected", seed)
+    }
+    Lab.drop(dir)
+    report
   }
+
+  private def demand(condition: Boolean, what: => String, seed: Long): Unit =
+    if (!condition) throw new AssertionError(s"$what (seed $seed)")
 
   /** Where our own classes and resources come from. */
   private def ours: Seq[String] =
@@ -107,8 +127,7 @@ object Fleet {
     val tags = infos.map(_.get("userMetadata").asText())
 
     // Acknowledged means committed, once, or without a row to change; and nothing else is there.
-    def demand(condition: Boolean, what: => String): Unit =
-      if (!condition) throw new AssertionError(s"$what (seed $seed)")
+    def demand(condition: Boolean, what: => String): Unit = Fleet.demand(condition, what, seed)
     val twice = tags.diff(tags.distinct)
     demand(twice.isEmpty, s"statements that committed twice: $twice")
     val acknowledged = ended.filter(_.how == "ACK")
@@ -159,7 +178,10 @@ object FleetMain {
     }
     val status =
       try {
-        val report = Fleet.run(fleet, numbers.lift(1).getOrElse(120), seed)
+        val seconds = numbers.lift(1).getOrElse(120)
+        val report = Fleet.run(fleet, math.max(200, 4 * seconds * fleet.size), seed) { _ =>
+          Thread.sleep(seconds * 1000L)
+        }
         say(s"${fleet.map(_.name).mkString(", ")}, seed $seed: ${report.text}")
         say("nothing acknowledged is lost, and every version is what a serial run gives")
         0

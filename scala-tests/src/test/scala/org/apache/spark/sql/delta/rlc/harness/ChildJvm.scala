@@ -31,7 +31,7 @@ import scala.jdk.CollectionConverters._
 final class ChildJvm(
     mainClass: String,
     args: Seq[String] = Nil,
-    options: Seq[String] = Seq("-Xmx1g"),
+    options: Seq[String] = ChildJvm.small,
     without: Seq[String] = Nil) {
   import ChildJvm._
 
@@ -105,6 +105,9 @@ final class ChildJvm(
 }
 
 object ChildJvm {
+  /** A driver that runs for seconds, beside others: what it compiles well it hardly uses. */
+  val small: Seq[String] = Seq("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
   /** Far above what any of them takes. */
   private val timeoutSeconds = 600L
 }

@@ -32,8 +32,14 @@ class HookedLogStore(conf: Configuration) extends LocalLogStore(conf) {
       overwrite: java.lang.Boolean,
       hadoopConf: Configuration): Unit = {
     HookedLogStore.takeHook(path.getName).foreach(_.apply())
-    super.write(path, actions, overwrite, hadoopConf)
+    writeNow(path, actions, overwrite, hadoopConf)
   }
+
+  protected def writeNow(
+      path: Path,
+      actions: JIterator[String],
+      overwrite: java.lang.Boolean,
+      hadoopConf: Configuration): Unit = super.write(path, actions, overwrite, hadoopConf)
 }
 
 object HookedLogStore {

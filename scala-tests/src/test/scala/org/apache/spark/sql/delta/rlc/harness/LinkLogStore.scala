@@ -19,7 +19,6 @@ import java.util.{Iterator => JIterator, UUID}
 
 import scala.jdk.CollectionConverters._
 
-import io.delta.storage.LocalLogStore
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
@@ -29,14 +28,14 @@ import org.apache.hadoop.fs.Path
  * which ask at the same time the second one replaces the first one's commit. link(2) fails when
  * there is something, and what it puts in place is whole.
  */
-class LinkLogStore(conf: Configuration) extends LocalLogStore(conf) {
-  override def write(
+class LinkLogStore(conf: Configuration) extends HookedLogStore(conf) {
+  override protected def writeNow(
       path: Path,
       actions: JIterator[String],
       overwrite: java.lang.Boolean,
       hadoopConf: Configuration): Unit = {
     if (overwrite) {
-      super.write(path, actions, overwrite, hadoopConf)
+      super.writeNow(path, actions, overwrite, hadoopConf)
     } else {
       val target = Paths.get(path.toUri.getPath)
       val whole = target.resolveSibling(s".${target.getFileName}.${UUID.randomUUID()}.tmp")
