@@ -92,7 +92,7 @@ object Campaign {
   val threads: Int = 2
 
   /** How often a case has the shape of a documented counterexample. */
-  private val directed = 0.1
+  private val directed = 0.2
 
   def draw(seed: Long): Case = new Generator(seed, directed).next()
 }

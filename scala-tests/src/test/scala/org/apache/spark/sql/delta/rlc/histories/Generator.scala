@@ -138,7 +138,7 @@ final class Generator(seed: Long, directed: Double) {
       1 -> (() => Coalesce(Col("v"), Const(Num(7)))),
       1 -> (() => If(condition(0), Col(c), Const(Num(nextInt(12).toLong)))),
       (if (merge) 4 else 0) -> (() => Src("v")),
-      (if (subqueries) 1 else 0) -> (() => Scalar(aggregate(if (chance(0.7)) Self else Other))))
+      (if (subqueries) 4 else 0) -> (() => Scalar(aggregate(if (chance(0.7)) Self else Other))))
   }
 
   private def assignments(merge: Boolean, subqueries: Boolean): Vector[(String, Expr)] = {
@@ -161,7 +161,7 @@ final class Generator(seed: Long, directed: Double) {
 
   private def statement(t: Table): Statement = weighted[Statement](
     6 -> (() => Delete(some(0.95)(local(t, condition(1))))),
-    9 -> (() => Update(assignments(merge = false, !t.writeSerializable && chance(0.2)),
+    9 -> (() => Update(assignments(merge = false, !t.writeSerializable && chance(0.3)),
       some(0.97)(if (chance(0.6)) few(t) else local(t, condition(1))))),
     9 -> (() => merge(t)),
     2 -> (() => insert()),
@@ -185,7 +185,7 @@ final class Generator(seed: Long, directed: Double) {
     1 -> (() => Total(someId(), aggregate(Self))))
 
   private def merge(t: Table): Merge = {
-    val subqueries = !t.writeSerializable && chance(0.1)
+    val subqueries = !t.writeSerializable && chance(0.2)
     val onId = Cmp(Col("id"), "=", Src("id"))
     val on = weighted[Pred](
       8 -> (() => local(t, onId)),

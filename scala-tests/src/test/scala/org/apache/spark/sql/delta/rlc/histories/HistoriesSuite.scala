@@ -24,7 +24,7 @@ import org.scalatest.funsuite.AnyFunSuite
  */
 class HistoriesSuite extends AnyFunSuite {
 
-  private val count = Integer.getInteger("rlc.histories.count", 240)
+  private val count = Integer.getInteger("rlc.histories.count", 200)
   private val seed = java.lang.Long.getLong("rlc.histories.seed", 1L)
   private lazy val lab = new Lab(flag = true)
 
