@@ -14,17 +14,17 @@
 
 package org.apache.spark.sql.delta.rlc
 
-import org.apache.spark.sql.delta.sources.DeltaSQLConfUtils
-
-import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
  * The confs of row-level concurrency, registered like Delta's own: `SET -v` lists them and a wrong
- * value is refused when it is set. They live in Delta's package for `DeltaSQLConfUtils`, which adds
- * the prefix `spark.databricks.delta`.
+ * value is refused when it is set.
  */
-private[rlc] object RowLevelConcurrencyConf extends DeltaSQLConfUtils {
+private[rlc] object RowLevelConcurrencyConf {
+
+  private def buildConf(key: String): ConfigBuilder =
+    SQLConf.buildConf(s"spark.databricks.delta.$key")
 
   val ENABLED: ConfigEntry[Boolean] =
     buildConf("rowLevelConcurrency.enabled")

@@ -30,7 +30,7 @@ private[rlc] final class RowLevelObserver(
     override protected val replaced: TransactionExecutionObserver,
     command: CommandFacts,
     settings: RowLevelConcurrencyConf.Settings)
-  extends TransactionExecutionObserver with ObserverShims with Logging {
+  extends TransactionExecutionObserver with ObserverChain with Logging {
 
   // What starts after the command's own commit is a post-commit hook's, such as auto compaction.
   @volatile private var committed = false

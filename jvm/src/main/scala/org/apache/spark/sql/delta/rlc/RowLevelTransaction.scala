@@ -36,8 +36,9 @@ import org.apache.spark.sql.catalyst.expressions.Expression
  * are left out of the winning commits, and after the last winner the transaction's actions are put
  * on top of those files' new state. What is not proven is shown, and aborts as on stock Delta.
  *
- * Lives in Delta's package for `resolveConflicts`, [[CurrentTransactionInfo]] and
- * [[WinningCommitSummary]], all private to it at v4.4.0.
+ * Lives in Delta's package for [[CurrentTransactionInfo]] and [[WinningCommitSummary]], private to
+ * it at v4.4.0, which its conflict resolution passes around. What differs between versions of Delta
+ * is in jvm/src/main/shims: [[ConflictPass]], [[Winners]], [[ActionChecks]], [[OwnCommit]].
  *
  * @param command the statement that runs in this transaction
  * @param settings its confs, read when it started
@@ -48,7 +49,8 @@ private[rlc] class RowLevelTransaction(
     override val snapshot: Snapshot,
     command: CommandFacts,
     settings: RowLevelConcurrencyConf.Settings)
-  extends OptimisticTransaction(deltaLog, catalogTable, snapshot) with TransactionShims {
+  extends OptimisticTransaction(deltaLog, catalogTable, snapshot)
+  with ConflictPass with OwnCommit {
   import RowLevelTransaction._
 
   // ---- G9: a DML command finds its rows through filterFiles; whatever comes here is another read
@@ -74,29 +76,28 @@ private[rlc] class RowLevelTransaction(
 
   private val memory = new PassMemory
 
-  override protected def resolveConflicts(
-      currentTransactionInfo: CurrentTransactionInfo,
-      firstWinningVersion: Long,
-      lastWinningVersion: Long,
-      conflictingCommitFiles: Seq[FileStatus],
-      commitIsolationLevel: IsolationLevel): CurrentTransactionInfo = {
+  override protected def resolvePass(
+      info: CurrentTransactionInfo,
+      firstWinner: Long,
+      lastWinner: Long,
+      commitFiles: Seq[FileStatus],
+      isolationLevel: IsolationLevel)(
+      stock: => CurrentTransactionInfo): CurrentTransactionInfo = {
     memory.passes += 1
-    def stock(): CurrentTransactionInfo = super.resolveConflicts(currentTransactionInfo,
-      firstWinningVersion, lastWinningVersion, conflictingCommitFiles, commitIsolationLevel)
-    def pass(lost: LostRace): Pass = new Pass(
-      lost.info, lost.firstWinner, lastWinningVersion, lost.commitFiles, commitIsolationLevel)
-    val lost = LostRace(currentTransactionInfo, firstWinningVersion, conflictingCommitFiles)
+    def pass(lost: LostRace): Pass =
+      new Pass(lost.info, lost.firstWinner, lastWinner, lost.commitFiles, isolationLevel)
+    val lost = LostRace(info, firstWinner, commitFiles)
     if (settings.dryRun) {
       memory.lost = Some(memory.lost.fold(lost)(_.andThen(lost)))
       try {
-        stock()
+        stock
       } catch {
         case e: DeltaConcurrentModificationException =>
           withoutConsequences(memory.lost.foreach(pass(_).rehearse(e)))
           throw e
       }
     } else {
-      pass(lost).resolveAndReport(stock())
+      pass(lost).resolveAndReport(stock)
     }
   }
 
@@ -172,12 +173,11 @@ private[rlc] class RowLevelTransaction(
         case Some(refusal) =>
           refused :+= refusal
           if (memory.dvFiles.nonEmpty) {
-            learnOfEarlierAttempt(
-              WinningCommitSummary.createFromFileStatus(deltaLog, commitFiles.head))
+            learnOfEarlierAttempt(Winners.read(deltaLog, commitFiles.head))
           }
           None
         case None =>
-          val winners = commitFiles.map(WinningCommitSummary.createFromFileStatus(deltaLog, _))
+          val winners = commitFiles.map(Winners.read(deltaLog, _))
           // Our own commit, whose success was lost on the way.
           if (ownCommit(winners.head, firstVersion, info).isDefined) None
           else Some(examine(winners))
@@ -293,7 +293,7 @@ private[rlc] class RowLevelTransaction(
       winners.foldLeft(info) { (current, winner) =>
         val shown = if (winner.isRowTrackingBackfillTxn) winner else withoutFiles(winner, resolved)
         val checked = ownCommit(winner, firstVersion, current).getOrElse {
-          DeltaShims.check(new ConflictChecker(spark, current, shown, isolationLevel))
+          ActionChecks.run(Winners.checker(spark, current, shown, isolationLevel))
         }
         logInfo(s"No conflicts in version ${winner.commitVersion}")
         checked
@@ -301,14 +301,11 @@ private[rlc] class RowLevelTransaction(
 
     private def withoutFiles(
         winner: WinningCommitSummary, resolved: String => Boolean): WinningCommitSummary =
-      new WinningCommitSummary(
-        winner.actions.filter {
-          case file @ (_: AddFile | _: RemoveFile) =>
-            !ResolutionPolicy.current.hides(file.asInstanceOf[FileAction], resolved)
-          case _ => true
-        },
-        winner.fileStatus,
-        winner.readTimeMs)
+      Winners.withActions(winner, winner.actions.filter {
+        case file @ (_: AddFile | _: RemoveFile) =>
+          !ResolutionPolicy.current.hides(file.asInstanceOf[FileAction], resolved)
+        case _ => true
+      })
 
     // -- the rebase
 
@@ -368,7 +365,7 @@ private[rlc] class RowLevelTransaction(
 
     /** Delta checks a changed action set again, and this is one. */
     private def validate(rebased: CurrentTransactionInfo): CurrentTransactionInfo = {
-      DeltaShims.validate(spark, rebased.actions, deltaLog, rebased.op)
+      ActionChecks.validate(spark, rebased.actions, deltaLog, rebased.op)
       rebased
     }
 

@@ -152,7 +152,7 @@ private[rlc] object RuleTable {
       "the table does not use adaptive metadata",
       "its file actions carry references that nobody has analysed for a rebase",
       "a back reference that names the loser's entry and not the winner's") { f =>
-      when(DeltaShims.usesAdaptiveMetadata(f.transaction.snapshot.protocol)) {
+      when(AdaptiveMetadata.isUsed(f.transaction.snapshot.protocol)) {
         "the table uses adaptive metadata"
       }
     })

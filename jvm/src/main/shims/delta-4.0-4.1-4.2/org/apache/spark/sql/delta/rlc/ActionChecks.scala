@@ -14,30 +14,19 @@
 package org.apache.spark.sql.delta.rlc
 
 import org.apache.spark.sql.delta._
-import org.apache.spark.sql.delta.actions.{Action, AddFile, Protocol, RemoveFile}
+import org.apache.spark.sql.delta.actions.{Action, AddFile, RemoveFile}
 
 import org.apache.spark.sql.SparkSession
 
 /**
- * What this library uses of Delta 4.1 and 4.2 and other versions have not, or have otherwise.
- * Everything else compiles against all of them.
- *
- * Read at v4.1.0 and v4.2.0 beside 4.3.1: the file checks are the same line by line. 4.1 lets a
- * winner pass that adds a table feature which 4.2 ends the transaction for; a merge adds nothing to
- * what Delta then commits, and G3 is checked against the winner's protocol. Neither version checks
- * the actions of a commit for duplicates, so that is done here. A commit whose success was lost on
- * the way is not recognised among the winners. It ends in Delta's own conflict as without this
- * library: a file it changed has this transaction's rows in its deletion vector (P5) or is removed
- * (P1), and its new files are new to Delta's append check.
+ * Checks of a commit's actions. Delta checks them for duplicates since 4.3, so up to 4.2 that is
+ * done here.
  */
-private[rlc] object DeltaShims {
+private[rlc] object ActionChecks {
 
   /** Delta's checks of one winner. */
-  def check(checker: ConflictChecker): CurrentTransactionInfo =
+  def run(checker: ConflictChecker): CurrentTransactionInfo =
     checker.checkConflicts()
-
-  /** Whether the table's file actions carry references into an adaptive metadata tree (G4). */
-  def usesAdaptiveMetadata(protocol: Protocol): Boolean = false
 
   /**
    * Checks the invariants of a commit on the rebased actions: of a path at most one entry is added
@@ -66,17 +55,7 @@ private[rlc] object DeltaShims {
   }
 }
 
-/** The transaction's part of it. */
-private[rlc] trait TransactionShims extends OptimisticTransaction {
-  /** Delta's answer where `winner` is this transaction's own commit; None where it is not. */
-  protected def ownCommit(
-      winner: WinningCommitSummary,
-      firstWinner: Long,
-      info: CurrentTransactionInfo): Option[CurrentTransactionInfo] =
-    None
-}
-
-/** The observer's part of it: methods of the chain that not every version has. */
-private[rlc] trait ObserverShims extends TransactionExecutionObserver {
+/** Methods of an observer's chain that not every version has. */
+private[rlc] trait ObserverChain extends TransactionExecutionObserver {
   protected def replaced: TransactionExecutionObserver
 }

@@ -14,27 +14,16 @@
 package org.apache.spark.sql.delta.rlc
 
 import org.apache.spark.sql.delta._
-import org.apache.spark.sql.delta.actions.{Action, Protocol}
+import org.apache.spark.sql.delta.actions.Action
 
 import org.apache.spark.sql.SparkSession
 
-/**
- * What this library uses of Delta 4.4 and other versions have not, or have otherwise. Everything
- * else compiles against all of them.
- *
- * Read at v4.4.0 beside 4.3.1: the file checks are the same line by line. New are table properties
- * of catalog-managed tables among the metadata changes that do not conflict, adaptive metadata
- * (refused by G4), and the recognition of one's own commit among the winners.
- */
-private[rlc] object DeltaShims {
+/** Checks of a commit's actions, which Delta has since 4.3. */
+private[rlc] object ActionChecks {
 
   /** Delta's checks of one winner. */
-  def check(checker: ConflictChecker): CurrentTransactionInfo =
+  def run(checker: ConflictChecker): CurrentTransactionInfo =
     checker.checkConflictsAndValidateActions()
-
-  /** Whether the table's file actions carry references into an adaptive metadata tree (G4). */
-  def usesAdaptiveMetadata(protocol: Protocol): Boolean =
-    protocol.isFeatureSupported(AdaptiveMetadataTableFeature)
 
   /**
    * Checks the invariants of a commit on the rebased actions, as Delta does of actions that its own
@@ -51,18 +40,8 @@ private[rlc] object DeltaShims {
   }
 }
 
-/** The transaction's part of it. */
-private[rlc] trait TransactionShims extends OptimisticTransaction {
-  /** Delta's answer where `winner` is this transaction's own commit; None where it is not. */
-  protected def ownCommit(
-      winner: WinningCommitSummary,
-      firstWinner: Long,
-      info: CurrentTransactionInfo): Option[CurrentTransactionInfo] =
-    resolveAgainstWinningCommit(winner, firstWinner, info)
-}
-
-/** The observer's part of it: methods of the chain that not every version has. */
-private[rlc] trait ObserverShims extends TransactionExecutionObserver {
+/** Methods of an observer's chain that not every version has. */
+private[rlc] trait ObserverChain extends TransactionExecutionObserver {
   protected def replaced: TransactionExecutionObserver
 
   override def getNextObserver: Option[TransactionExecutionObserver] = replaced.getNextObserver

@@ -1,0 +1,33 @@
+/*
+ * Licensed under the Apache License, Version 2.0 (the "License");
+ * you may not use this file except in compliance with the License.
+ * You may obtain a copy of the License at
+ *
+ *     http://www.apache.org/licenses/LICENSE-2.0
+ *
+ * Unless required by applicable law or agreed to in writing, software
+ * distributed under the License is distributed on an "AS IS" BASIS,
+ * WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+ * See the License for the specific language governing permissions and
+ * limitations under the License.
+ */
+package org.apache.spark.sql.delta.rlc
+
+import org.apache.spark.sql.delta._
+import org.apache.spark.sql.delta.actions.Protocol
+
+/** A transaction's own commit among the winners, which Delta recognises since 4.4. */
+private[rlc] trait OwnCommit extends OptimisticTransaction {
+  /** Delta's answer where `winner` is this transaction's own commit; None where it is not. */
+  protected def ownCommit(
+      winner: WinningCommitSummary,
+      firstWinner: Long,
+      info: CurrentTransactionInfo): Option[CurrentTransactionInfo] =
+    resolveAgainstWinningCommit(winner, firstWinner, info)
+}
+
+private[rlc] object AdaptiveMetadata {
+  /** Whether the table's file actions carry references into an adaptive metadata tree (G4). */
+  def isUsed(protocol: Protocol): Boolean =
+    protocol.isFeatureSupported(AdaptiveMetadataTableFeature)
+}
