@@ -165,6 +165,7 @@ object DriverMain {
       "spark.sql.shuffle.partitions" -> "1",
       "spark.sql.adaptive.enabled" -> "false",
       "spark.sql.codegen.wholeStage" -> "false",
+      "spark.sql.codegen.factoryMode" -> "NO_CODEGEN",
       "spark.databricks.delta.snapshotPartitions" -> "1")
     val on = options.foldLeft(SparkSession.builder().master("local[1]").appName("driver")) {
       case (b, (k, v)) => b.config(k, v)
