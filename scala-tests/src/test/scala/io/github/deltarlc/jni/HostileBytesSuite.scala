@@ -157,6 +157,9 @@ class HostileBytesSuite extends AnyFunSuite with BeforeAndAfterAll {
         bitmap(plain(0, ascending, offset = 17), plain(1, ascending)) -> DvError.DV_OFFSET_HEADER)) {
       assert(delta(bytes).isSuccess && ours(bytes) == Left(error))
     }
+    val noRuns = little(15)(_.putInt(0).putInt(12347).put(1.toByte).putShort(0).putShort(1)
+      .putShort(0))
+    assert(ours(bitmap(noRuns, plain(1, ascending))) == Left(DvError.DV_CONTAINER_SIZE))
     // It does not take this, or takes it for something else.
     val odd = bitmap(runless, plain(1, ascending))
     assert(delta(odd) != Success(rows) && ours(odd) == Right(rows))
