@@ -265,7 +265,10 @@ class NativeLibrarySuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("a fresh JVM loads it from the class path, without a message from -Xcheck:jni") {
-    val (status, output) = freshJvm("-Xcheck:jni")
+    // With what docs/compatibility.md says to add on newer versions of Java, which warn otherwise.
+    val access =
+      if (Runtime.version.feature >= 24) Seq("--enable-native-access=ALL-UNNAMED") else Nil
+    val (status, output) = freshJvm("-Xcheck:jni" +: access: _*)
     assert(status == 0, output)
     contains(output, "available=true", "loaded from ")
     assert(!output.contains("WARNING") && !output.contains("FATAL"), output)
