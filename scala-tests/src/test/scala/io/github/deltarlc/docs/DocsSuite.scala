@@ -47,10 +47,8 @@ class DocsSuite extends AnyFunSuite {
       (file, markdown) <- documents.toSeq
       link <- "\\]\\(([^)\\s]+)\\)".r.findAllMatchIn(markdown).map(_.group(1))
       if !link.contains("://")
-      (path, anchor) = link.split("#", 2) match {
-        case Array(p, a) => p -> a
-        case Array(p) => p -> ""
-      }
+      path = link.takeWhile(_ != '#')
+      anchor = link.drop(path.length + 1)
       target = if (path.isEmpty) file else file.getParent.resolve(path).normalize
       if !Files.exists(target) ||
         anchor.nonEmpty && !documents.get(target).exists(anchors(_).contains(anchor))

@@ -44,7 +44,7 @@ class MergeRequestSuite extends AnyFunSuite {
       }
       var gathered = 0
       for (i <- 0 until files; (place, from) <- Seq(4 -> i % long, 8 -> 0)) {
-        val Seq(in, offset, n) = request.table.toSeq.slice(13 * i + place, 13 * i + place + 3)
+        val Seq(in, offset, n) = request.table.toSeq.slice(13 * i + place, 13 * i + place + 3): @unchecked
         val there = request.arrays()(in.toInt)
         assert(n == length(i) && java.util.Arrays.equals(
           there, offset.toInt, (offset + n).toInt, bytes, from, from + n.toInt), s"file $i of $files")

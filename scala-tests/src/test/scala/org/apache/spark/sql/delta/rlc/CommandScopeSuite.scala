@@ -204,7 +204,7 @@ class CommandScopeSuite extends RowLevelTest {
             inner.metrics.keySet, plan.nodeName)
         }
       }
-    }
+    }: @unchecked
     ours.zip(stock).foreach { case (a, b) => assert(a === b) }
   }
 

@@ -123,7 +123,7 @@ class CommittedVersionSuite extends RowLevelTest {
     val a = t.begin(delete(1))
     val winner = t.run(delete(2)).version
     val loser = t.commit(a).version
-    val Seq(w, l) = Seq(winner, loser).map(t.replay.commit(_).commitInfo)
+    val Seq(w, l) = Seq(winner, loser).map(t.replay.commit(_).commitInfo): @unchecked
     assert(l.path("readVersion").asLong() === a.readVersion)
     assert(l.path("inCommitTimestamp").asLong() > w.path("inCommitTimestamp").asLong())
     assert(!l.path("isBlindAppend").asBoolean())

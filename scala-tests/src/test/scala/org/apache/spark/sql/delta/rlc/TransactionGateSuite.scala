@@ -173,7 +173,7 @@ class TransactionGateSuite extends RowLevelTest {
       val t = refused("G6",
         "DELETE FROM {t} WHERE id = 1 AND EXISTS (SELECT 1 FROM {t} o WHERE o.id = 2)",
         "DELETE FROM {t} WHERE id = 2 AND EXISTS (SELECT 1 FROM {t} o WHERE o.id = 1)")()
-      assert(t.ids().intersect(Seq(1, 2)) === Seq(1))
+      assert(t.ids().intersect(Seq(1L, 2L)) === Seq(1L))
     }
   }
 
@@ -242,7 +242,7 @@ class TransactionGateSuite extends RowLevelTest {
     def ifThere(mine: Int, theirs: Int): Statement =
       mergeFrom(s"SELECT $mine AS k FROM {t} WHERE id = $theirs", "WHEN MATCHED THEN DELETE")
     val t = refused("G7", ifThere(1, 2), ifThere(2, 1))()
-    assert(t.ids().intersect(Seq(1, 2)) === Seq(1))
+    assert(t.ids().intersect(Seq(1L, 2L)) === Seq(1L))
   }
 
   test("[G7] a MERGE whose source is a view of the target conflicts") {

@@ -39,7 +39,7 @@ class WriteSerializableSuite extends RowLevelTest {
 
     test(s"[S35] [G12] a DELETE after an append, both winners, conflicts under $level") {
       val t = loserAborts[ConcurrentAppendException](spec, delete(1), Seq(append, delete(2)))
-      assert(t.ids().contains(1))
+      assert(t.ids().contains(1L))
     }
 
     test(s"[S37] [G12] three parties that fit no order conflict under $level") {
