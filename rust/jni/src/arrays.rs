@@ -109,9 +109,9 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
             if span.len == 0 {
                 continue;
             }
-            let known = self.slots.iter().position(|slot| slot.is_for(span));
-            let array_len = match known.and_then(|slot| self.slots.get(slot)) {
-                Some(slot) => slot.len,
+            let known = self.slots.iter().find(|slot| slot.is_for(span)).map(|slot| slot.len);
+            let array_len = match known {
+                Some(len) => len,
                 None => self.load(span.array, spans).ok_or((place, 0))?,
             };
             if array_len > LARGEST_HELD {

@@ -112,8 +112,7 @@ class InterruptSuite extends RowLevelTest {
         stack.exists(_.getClassName.contains("DeletionVectorReader")) => thread.getName
   }
 
-  private def causes(o: Outcome): Seq[Throwable] =
-    Iterator.iterate(o.error.orNull)(_.getCause).takeWhile(_ != null).take(10).toSeq
+  private def causes(o: Outcome): Seq[Throwable] = o.error.toSeq.flatMap(Causes.of)
 
   /** It ended because of the interrupt, and not in a conflict that a caller would try again. */
   private def assertCancelled(o: Outcome): Unit = {

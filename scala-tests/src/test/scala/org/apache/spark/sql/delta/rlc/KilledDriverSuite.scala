@@ -46,8 +46,7 @@ class KilledDriverSuite extends RowLevelTest {
     assert(t.version === t.initialVersion + 1 + loser.size)
     // The dead driver wrote no checksum after its commit, nor closed what it wrote.
     t.check(CheckOptions.winnersOnly.copy(checksums = false))
-    val named = t.replay.commits.flatMap(c => c.adds ++ c.removes)
-      .flatMap(DvFiles.path(t.dir, _)).map(t.dir.relativize(_).toString).toSet
+    val named = t.dvFiles(t.replay.commits.flatMap(c => c.adds ++ c.removes))
     val orphans = TableFiles.dvFiles(t.dir) -- named
     // Its own DV file was written before it lost; the merged one is the other.
     assert(orphans.size === (if (point.committed) 1 else 1 + point.mergedOrphans))
@@ -56,9 +55,7 @@ class KilledDriverSuite extends RowLevelTest {
     t.run("DELETE FROM {t} WHERE id = 5")
     if (point.vacuumed) {
       t.sql("VACUUM {t} RETAIN 0 HOURS")
-      val live =
-        t.replay.live.flatMap(DvFiles.path(t.dir, _)).map(t.dir.relativize(_).toString).toSet
-      assert(TableFiles.dvFiles(t.dir) === live)
+      assert(TableFiles.dvFiles(t.dir) === t.dvFiles(t.replay.live))
       DeltaLog.invalidateCache(RlcSession.on, new HPath(t.dir.toUri))
     }
     assert(t.ids() === (0L until 10L).diff(Seq(2L, 5L) ++ loser))

@@ -43,8 +43,7 @@ class LifecycleSuite extends RowLevelTest {
     t
   }
 
-  private def liveDvs(t: TestTable): Set[String] =
-    t.replay.live.flatMap(DvFiles.path(t.dir, _)).map(t.dir.relativize(_).toString).toSet
+  private def liveDvs(t: TestTable): Set[String] = t.dvFiles(t.replay.live)
 
   private def dvs(t: TestTable): Set[String] =
     TableFiles.dvFiles(t.dir).filterNot(f => Paths.get(f).getFileName.toString.startsWith("."))
@@ -62,8 +61,7 @@ class LifecycleSuite extends RowLevelTest {
   test("[S71] [O13] VACUUM LITE takes what tombstones name and leaves orphans") {
     val t = raced()
     val rows = t.rows()
-    val named = t.replay.commits.flatMap(c => c.adds ++ c.removes)
-      .flatMap(DvFiles.path(t.dir, _)).map(t.dir.relativize(_).toString).toSet
+    val named = t.dvFiles(t.replay.commits.flatMap(c => c.adds ++ c.removes))
     val orphans = dvs(t) -- named
     assert(orphans.nonEmpty)
     t.sql("VACUUM {t} LITE RETAIN 0 HOURS")

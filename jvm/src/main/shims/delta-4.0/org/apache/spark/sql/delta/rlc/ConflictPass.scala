@@ -24,19 +24,7 @@ import org.apache.spark.sql.SparkSession
  * Where Delta 4.0 resolves a lost race: winner by winner. The list of winners it works through is
  * seen on its way; the pass is made at the first of them, and leaves nothing to do at the others.
  */
-private[rlc] trait ConflictPass extends OptimisticTransaction {
-  /**
-   * What takes the place of `stock`, Delta's resolution of one pass: all commits that won since the
-   * transaction read, or since the pass before.
-   */
-  protected def resolvePass(
-      info: CurrentTransactionInfo,
-      firstWinner: Long,
-      lastWinner: Long,
-      commitFiles: Seq[FileStatus],
-      isolationLevel: IsolationLevel)(
-      stock: => CurrentTransactionInfo): CurrentTransactionInfo
-
+private[rlc] trait ConflictPass extends PassResolution {
   private var winners = Seq.empty[FileStatus]
 
   override protected def getConflictingVersions(previousAttemptVersion: Long): Seq[FileStatus] = {

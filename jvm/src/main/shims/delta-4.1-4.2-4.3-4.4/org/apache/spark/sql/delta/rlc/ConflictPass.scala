@@ -20,19 +20,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.SparkSession
 
 /** Where Delta resolves a lost race: all winners of a pass in one protected method. */
-private[rlc] trait ConflictPass extends OptimisticTransaction {
-  /**
-   * What takes the place of `stock`, Delta's resolution of one pass: all commits that won since the
-   * transaction read, or since the pass before.
-   */
-  protected def resolvePass(
-      info: CurrentTransactionInfo,
-      firstWinner: Long,
-      lastWinner: Long,
-      commitFiles: Seq[FileStatus],
-      isolationLevel: IsolationLevel)(
-      stock: => CurrentTransactionInfo): CurrentTransactionInfo
-
+private[rlc] trait ConflictPass extends PassResolution {
   override protected def resolveConflicts(
       currentTransactionInfo: CurrentTransactionInfo,
       firstWinningVersion: Long,

@@ -24,7 +24,7 @@ import io.github.deltarlc.{ResolutionListener, RowLevelConcurrency}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.delta.DeltaConcurrentModificationException
-import org.apache.spark.sql.delta.rlc.harness.{HookedLogStore, LinkLogStore}
+import org.apache.spark.sql.delta.rlc.harness.{Causes, HookedLogStore, LinkLogStore}
 import org.apache.spark.sql.delta.rlc.histories._
 
 /** How a driver of a fleet runs. */
@@ -141,7 +141,7 @@ object DriverMain {
     val before = log.lastVersion
     val ending = Try(session.sql(sql).collect()) match {
       case Success(_) => "ACK"
-      case Failure(e) if causes(e).exists(_.isInstanceOf[DeltaConcurrentModificationException]) =>
+      case Failure(e) if Causes.of(e).exists(_.isInstanceOf[DeltaConcurrentModificationException]) =>
         "CONFLICT"
       case Failure(e) =>
         e.printStackTrace()
@@ -149,9 +149,6 @@ object DriverMain {
     }
     say(s"$ending $tag $before ${log.lastVersion}")
   }
-
-  private def causes(e: Throwable): Seq[Throwable] =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(10).toSeq
 
   /** The session of even statements and that of odd ones. */
   private def sessions(kind: Kind): (SparkSession, SparkSession) = {

@@ -122,6 +122,10 @@ final class TestTable(
       .filterNot(named)
   }
 
+  /** The DV files that these entries name, relative to the table as in `TableFiles.dvFiles`. */
+  def dvFiles(entries: Seq[FileEntry]): Set[String] =
+    entries.flatMap(DvFiles.path(dir, _)).map(dir.relativize(_).toString).toSet
+
   /** Last path components of all files that the log names. */
   private def referencedFiles: Set[String] = replay.commits.flatMap { c =>
     (c.adds ++ c.removes ++ c.cdc).flatMap { e =>

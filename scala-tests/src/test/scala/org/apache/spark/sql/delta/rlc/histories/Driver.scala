@@ -22,6 +22,7 @@ import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.delta.{DeltaConcurrentModificationException, OptimisticTransaction, TransactionExecutionObserver}
+import org.apache.spark.sql.delta.rlc.harness.Causes
 
 /** How a statement of a history ended. */
 sealed trait Ending
@@ -105,7 +106,7 @@ object Driver {
 
   private object Conflict {
     def unapply(t: Throwable): Option[String] =
-      Iterator.iterate(t)(_.getCause).takeWhile(_ != null).take(10).collectFirst {
+      Causes.of(t).collectFirst {
         case e: DeltaConcurrentModificationException => e.getClass.getSimpleName
       }
   }

@@ -16,6 +16,8 @@ package org.apache.spark.sql.delta.rlc.histories
 
 import scala.util.{Failure, Success, Try}
 
+import org.apache.spark.sql.delta.rlc.harness.Causes
+
 /** A history that ran: how its statements ended, and whether a serial run explains it. */
 final case class Report(
     history: Case,
@@ -57,7 +59,7 @@ final class Histories(lab: Lab) {
 
 object Histories {
   private[histories] def stack(e: Throwable): String = {
-    val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(5).map { t =>
+    val causes = Causes.of(e).take(5).map { t =>
       s"$t\n" + t.getStackTrace.take(12).map(f => s"    at $f").mkString("\n")
     }
     causes.mkString("\ncaused by ")
