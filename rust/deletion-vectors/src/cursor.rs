@@ -180,6 +180,22 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// Array containers that stand one behind the other, none of which has been checked.
+#[derive(Debug)]
+pub(crate) struct Stretch<'a> {
+    /// Key and cardinality of each.
+    pub(crate) heads: &'a [[u8; 4]],
+    pub(crate) offsets: &'a [[u8; 4]],
+    /// The offset at which the first is to stand.
+    pub(crate) place: usize,
+    /// The values of all.
+    pub(crate) payload: &'a [u8],
+}
+
+impl Stretch<'_> {
+    const EMPTY: Stretch<'static> = Stretch { heads: &[], offsets: &[], place: 0, payload: &[] };
+}
+
 /// A place in a serialized bitmap.
 #[derive(Debug)]
 pub(crate) struct Cursor<'a> {
@@ -407,6 +423,85 @@ impl<'a> Cursor<'a> {
         self.at = self.start + lane.place;
         self.seen += lane.passed;
         self.go_to(lane.next)
+    }
+
+    /// Cardinality and bits of the container the cursor stands on, unchecked, if it is a bitset and not the last of the
+    /// file.
+    #[inline]
+    pub(crate) fn bitset(&self) -> Option<(u32, &'a Bits)> {
+        let index = self.next;
+        let card = (u32::from_le_bytes(*self.heads.get(index)?) >> 16) + 1;
+        let flag = self.flags.get(index >> 3).copied().unwrap_or(0);
+        if card <= ARRAY_MAX || flag >> (index & 7) & 1 == 1 {
+            return None;
+        }
+        if let Some(offset) = self.offsets.get(index)
+            && u32::from_le_bytes(*offset) as usize != self.at - self.start
+        {
+            return None;
+        }
+        let behind =
+            (self.key >> 32 << 32) + ((self.key & 0xffff) + 1) * u64::from(CONTAINER_VALUES);
+        let bits = self.data.get(self.at..self.limit)?.first_chunk()?;
+        (behind <= self.num_records).then_some((card, bits))
+    }
+
+    /// Goes on behind what [`Self::bitset`] gave, and has been checked.
+    #[inline]
+    pub(crate) fn pass_bitset(&mut self, card: u32) -> Result<(), BitmapError> {
+        self.at += BITSET_BYTES;
+        self.seen += u64::from(card);
+        self.go_to(self.next + 1)
+    }
+
+    /// The key of the container `count` behind the next one, if the cursor stands in the bucket with key `high`.
+    #[inline]
+    pub(crate) fn key_behind(&self, high: u64, count: usize) -> u32 {
+        let head = self.heads_of_bucket(high).get(self.next + count);
+        head.map_or(NO_KEY, |head| u32::from(u16_at(head, 0)))
+    }
+
+    /// The containers in front of key `until`, if the cursor stands in the bucket with key `high`. None where they are
+    /// not all arrays.
+    #[inline]
+    pub(crate) fn stretch(&self, high: u64, until: u32) -> Option<Stretch<'a>> {
+        let heads = self.heads_of_bucket(high).get(self.next..).unwrap_or(&[]);
+        let heads = match heads.last() {
+            None => return Some(Stretch::EMPTY),
+            Some(last) if u32::from(u16_at(last, 0)) < until => heads,
+            Some(_) => {
+                heads.split_at(heads.partition_point(|head| u32::from(u16_at(head, 0)) < until)).0
+            }
+        };
+        if self.bucket_has_runs() {
+            return None;
+        }
+        let (mut values, mut most) = (heads.len(), 0);
+        for head in heads {
+            let more = u32::from_le_bytes(*head) >> 16;
+            values += more as usize;
+            most = most.max(more);
+        }
+        if most >= ARRAY_MAX {
+            return None;
+        }
+        Some(Stretch {
+            heads,
+            offsets: self.offsets.get(self.next..self.next + heads.len())?,
+            place: self.at - self.start,
+            payload: self.data.get(self.at..self.limit)?.get(..2 * values)?,
+        })
+    }
+
+    /// Goes on behind containers that have been checked, taken from here.
+    #[inline]
+    pub(crate) fn pass(&mut self, stretch: &Stretch<'a>) -> Result<(), BitmapError> {
+        if stretch.heads.is_empty() {
+            return Ok(());
+        }
+        self.at += stretch.payload.len();
+        self.seen += (stretch.payload.len() / 2) as u64;
+        self.go_to(self.next + stretch.heads.len())
     }
 
     /// The next `len` bytes of the current bucket.

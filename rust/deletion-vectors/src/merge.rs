@@ -14,7 +14,7 @@
 //! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
 //! which is always safe.
 
-use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece};
+use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece, Stretch};
 use crate::error::BitmapError;
 use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes, u16_at, u32_at};
 use crate::kernels::{
@@ -176,7 +176,7 @@ impl Merger {
     /// Answers for one file, writing the union to the start of `out` if there is one.
     ///
     /// `out`: [`max_merged_len`] bytes are always enough; what it holds behind the result, or without one, is
-    /// unspecified. O(bytes of the three inputs); allocates 145 KiB at most, once per merger.
+    /// unspecified. O(bytes of the three inputs); allocates 176 KiB at most, once per merger.
     ///
     /// # Errors
     /// [`MergeError::NoSpace`] when `out` is too small. A malformed input is not an error but a verdict.
@@ -227,7 +227,7 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, up to 97 KiB for values and runs.
+/// Memory for intermediate results, allocated when first needed: 48 KiB for bits, up to 128 KiB for values and runs.
 #[derive(Debug, Default)]
 struct Scratch {
     bits: Option<Box<BitBuffers>>,
@@ -303,11 +303,16 @@ impl Scratch {
         self.bits.get_or_insert_with(BitBuffers::allocate)
     }
 
-    /// Memory for `parts` lists, each for containers of `bytes` bytes together. It grows with what is asked for: filling
-    /// it with zeros is no small part of a small merge.
+    /// Memory for `parts` lists, each for containers of `bytes` bytes together.
     #[inline]
     fn lists(&mut self, parts: usize, bytes: usize) -> &mut [u8] {
-        let needed = memory_for(parts, bytes.next_power_of_two());
+        self.memory(memory_for(parts, bytes.next_power_of_two()))
+    }
+
+    /// At least `needed` bytes. They grow with what is asked for: filling them with zeros is no small part of a small
+    /// merge.
+    #[inline]
+    fn memory(&mut self, needed: usize) -> &mut [u8] {
         let memory = self.lists.get_or_insert_default();
         if memory.len() < needed {
             *memory = vec![0; needed].into_boxed_slice();
@@ -424,6 +429,8 @@ fn merge_with<K: Kernels>(
     let mut writer = Writer::new(out)?;
     let mut bucket = END;
     let mut sparse = false;
+    // From which key on containers are united many at a time.
+    let mut flat_from = 0;
     loop {
         let key = cursors.key();
         if key == END {
@@ -438,13 +445,24 @@ fn merge_with<K: Kernels>(
             sparse = [&cursors.base, &cursors.cur, &cursors.win]
                 .iter()
                 .all(|one| !one.in_bucket(bucket) || one.bucket_is_sparse());
+            flat_from = 0;
         }
         if sparse {
             let (writer, cursors) = (&mut writer, &mut cursors);
             let rows = file.num_records.map_or(u64::MAX, |rows| rows.saturating_sub(bucket << 32));
-            if kernels.run(UniteSparse { writer, cursors, high: bucket, rows })? {
+            if u32::from(low_key(key)) >= flat_from {
+                match unite_flat(kernels, scratch, writer, cursors, bucket, rows)? {
+                    Flat::United => continue,
+                    Flat::NotUntil(key) => flat_from = key,
+                }
+            }
+            let until = flat_from;
+            if kernels.run(UniteSparse { writer, cursors, high: bucket, until, rows })? {
                 continue;
             }
+        }
+        if unite_bitsets(kernels, &mut writer, &mut cursors, key)? {
+            continue;
         }
         unite_next(kernels, scratch, &mut writer, &mut cursors, key)?;
     }
@@ -517,6 +535,131 @@ fn count_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
     left.len() + right.len() - shared
 }
 
+/// Containers of each side that [`unite_flat`] unites at once: as many as the values of fit into the fastest cache.
+const FLAT_CONTAINERS: usize = 128;
+
+/// Memory of [`unite_flat`] at most: sparse containers never need as much on average.
+const FLAT_BYTES: usize = 128 << 10;
+
+/// What came of [`unite_flat`].
+enum Flat {
+    United,
+    /// The containers up to this key have anything wrong about them, or are not all arrays and best kept as arrays.
+    NotUntil(u32),
+}
+
+/// Unites the next containers of a sparse bucket as if they were one list of rows. With few values in a container that
+/// is less work than what each container takes by itself.
+#[inline(always)]
+fn unite_flat<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    cursors: &mut Cursors<'_>,
+    high: u64,
+    rows: u64,
+) -> Result<Flat, Stop> {
+    let until = [&cursors.base, &cursors.cur, &cursors.win]
+        .map(|one| one.key_behind(high, FLAT_CONTAINERS))
+        .into_iter()
+        .fold(NO_KEY, u32::min);
+    let (Some(base), Some(cur), Some(win)) = (
+        cursors.base.stretch(high, until),
+        cursors.cur.stretch(high, until),
+        cursors.win.stretch(high, until),
+    ) else {
+        return Ok(Flat::NotUntil(until));
+    };
+    let stretches = [&base, &cur, &win];
+    let Some(written) = flat_union(kernels, scratch, writer, stretches, rows) else {
+        return Ok(Flat::NotUntil(until));
+    };
+    writer.skip(written);
+    cursors.base.pass(&base).map_err(in_role(Role::Base))?;
+    cursors.cur.pass(&cur).map_err(in_role(Role::Current))?;
+    cursors.win.pass(&win).map_err(in_role(Role::Winner))?;
+    Ok(Flat::United)
+}
+
+/// Writes the union of `cur` and `win` behind what has been written. None, with nothing that counts as written, if it
+/// is not as simple.
+#[inline(always)]
+fn flat_union<K: Kernels>(
+    kernels: K,
+    scratch: &mut Scratch,
+    writer: &mut Writer<'_>,
+    [base, cur, win]: [&Stretch<'_>; 3],
+    rows: u64,
+) -> Option<Written> {
+    let pairs = |stretch: &Stretch<'_>| 2 * stretch.payload.len();
+    let most = 4 * (cur.heads.len() + win.heads.len());
+    let both = pairs(cur) + pairs(win);
+    let needed = pairs(base) + 2 * both + 2 * most + 6 * SLACK;
+    if needed > FLAT_BYTES {
+        return None;
+    }
+    let mut memory = scratch.memory(needed.next_power_of_two());
+    let mut next = |len: usize| memory.split_off_mut(..len + SLACK);
+    let (base_pairs, cur_pairs, win_pairs) =
+        (next(pairs(base))?, next(pairs(cur))?, next(pairs(win))?);
+    let (merged, keys, starts) = (next(both)?, next(most)?, next(most)?);
+    for (stretch, pairs) in [(base, &mut *base_pairs), (cur, cur_pairs), (win, win_pairs)] {
+        let Stretch { heads, offsets, place, payload } = *stretch;
+        if !kernels.flatten(heads, offsets, place, payload, pairs) {
+            return None;
+        }
+    }
+    kernels.merge_runs(cur_pairs.get(..pairs(cur))?, win_pairs.get(..pairs(win))?, merged);
+    let merged = merged.get(..both)?;
+    // The largest.
+    if u64::from(u32_at(merged, both.checked_sub(4)?)) >= rows {
+        return None;
+    }
+    let Slots { heads, offsets, tail, place, .. } = writer.slots()?;
+    if tail.len() < both / 2 + SLACK {
+        return None;
+    }
+    let base_pairs = base_pairs.get(..pairs(base))?;
+    let union = kernels.split_pairs(merged, base_pairs, tail, keys, starts)?;
+    let heads = heads.get_mut(..union.containers)?;
+    let keys = keys.as_chunks::<4>().0.get(..union.containers)?;
+    let starts = starts.as_chunks::<4>().0.get(..union.containers)?;
+    let mut end = union.values;
+    // From behind, as a container ends where the next one begins.
+    for (index, ((head, key), start)) in heads.iter_mut().zip(keys).zip(starts).enumerate().rev() {
+        let start = u32::from_le_bytes(*start) as usize;
+        let card = end - start;
+        if card > ARRAY_MAX as usize {
+            return None;
+        }
+        if union.joined != 0 {
+            let runs = kernels.check_array(tail.get(2 * start..2 * end)?)? as usize;
+            // Runs may be smaller, or may be later on.
+            if 2 * runs <= card {
+                return None;
+            }
+        }
+        *head = head_word(u32::from_le_bytes(*key) >> 16, card);
+        if let Some(offset) = offsets.get_mut(index) {
+            *offset = offset_word(place + 2 * start);
+        }
+        end = start;
+    }
+    Some(Written {
+        containers: union.containers,
+        len: 2 * union.values,
+        rows: union.values as u64,
+        runs: false,
+    })
+}
+
+/// Key and cardinality of a container.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "at most 65536 values")]
+const fn head_word(key: u32, card: usize) -> [u8; 4] {
+    (key | (card as u32 - 1) << 16).to_le_bytes()
+}
+
 /// Unites the containers of a sparse bucket up to the first that is not small or has anything wrong about it, which
 /// is left to [`unite_next`]. False if that is already the next one.
 struct UniteSparse<'u, 'a, 'o> {
@@ -524,6 +667,8 @@ struct UniteSparse<'u, 'a, 'o> {
     cursors: &'u mut Cursors<'a>,
     /// Key of the bucket.
     high: u64,
+    /// Key of the first container to leave alone, or [`NO_KEY`].
+    until: u32,
     /// Rows of the bucket must lie below.
     rows: u64,
 }
@@ -541,7 +686,7 @@ impl Work for UniteSparse<'_, '_, '_> {
 #[inline(always)]
 fn unite_sparse<K: Kernels>(
     kernels: K,
-    UniteSparse { writer, cursors, high, rows }: UniteSparse<'_, '_, '_>,
+    UniteSparse { writer, cursors, high, until, rows }: UniteSparse<'_, '_, '_>,
 ) -> Result<bool, Stop> {
     let mut base = cursors.base.lane(high);
     let mut cur = cursors.cur.lane(high);
@@ -551,7 +696,7 @@ fn unite_sparse<K: Kernels>(
     let mut union = SmallContainers { slots, written: Written::default(), containers, rows };
     loop {
         let key = base.key.min(cur.key).min(win.key);
-        if key == NO_KEY {
+        if key >= until {
             break;
         }
         let (Some(b), Some(c), Some(w)) = (base.piece(key), cur.piece(key), win.piece(key)) else {
@@ -662,6 +807,53 @@ impl SmallContainers<'_> {
         *rows += u64::from(card);
         Some(())
     }
+}
+
+/// Unites the containers with the smallest key, `key`, if all of them and their union are bitsets, looking at their bytes
+/// once: so much memory has to come from far away. False, with nothing done, if that is not so or anything else is wrong
+/// about them, which is left to [`unite_next`].
+#[inline(always)]
+fn unite_bitsets<K: Kernels>(
+    kernels: K,
+    writer: &mut Writer<'_>,
+    Cursors { base, cur, win }: &mut Cursors<'_>,
+    key: u64,
+) -> Result<bool, Stop> {
+    if cur.key != key || win.key != key {
+        return Ok(false);
+    }
+    let (Some((cur_card, cur_bits)), Some((win_card, win_bits))) = (cur.bitset(), win.bitset())
+    else {
+        return Ok(false);
+    };
+    let in_base = base.key == key;
+    let (base_card, base_bits) = match base.bitset() {
+        Some((card, bits)) if in_base => (card, Some(bits)),
+        None if in_base => return Ok(false),
+        _ => (0, None),
+    };
+    let containers = writer.containers();
+    let Some(union) = writer.tail().first_chunk_mut::<BITSET_BYTES>() else { return Ok(false) };
+    let Some(counts) = kernels.merge_bits(base_bits, cur_bits, win_bits, union) else {
+        return Ok(false);
+    };
+    // What is in both is the base, so this is its cardinality, too.
+    if (counts.cur, counts.win, counts.cur + counts.win - counts.union)
+        != (cur_card, win_card, base_card)
+    {
+        return Ok(false);
+    }
+    let runs = kernels.count_runs(union);
+    if smallest_kind(counts.union, runs, containers) != Kind::Bitset {
+        return Ok(false);
+    }
+    writer.commit(low_key(key), Kind::Bitset, counts.union, runs, BITSET_BYTES);
+    cur.pass_bitset(cur_card).map_err(in_role(Role::Current))?;
+    win.pass_bitset(win_card).map_err(in_role(Role::Winner))?;
+    if in_base {
+        base.pass_bitset(base_card).map_err(in_role(Role::Base))?;
+    }
+    Ok(true)
 }
 
 /// Unites the containers with the smallest key, `key`, or stops with what is wrong about them.
@@ -958,7 +1150,7 @@ fn unite_bits<K: Kernels>(
         let win_bits = bits_of(kernels, win, map, &mut buffers.win);
         match kernels.merge_bits(base_bits, cur_bits, win_bits, union) {
             None => return Ok(false),
-            Some(count) if count != card => {
+            Some(counts) if counts.union != card => {
                 return Err(Stop::Internal("the union of two bitsets has the wrong cardinality"));
             }
             Some(_) => {}

@@ -36,9 +36,14 @@ pub(crate) trait Kernels: Copy {
     /// Number of bits set.
     fn popcount(self, bits: &Bits) -> u32;
 
-    /// Writes `cur | win` to `out` and gives its cardinality, or none when `cur & win` differs from `base`.
-    fn merge_bits(self, base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits)
-    -> Option<u32>;
+    /// Writes `cur | win` to `out` and counts the bits set, or none when `cur & win` differs from `base`.
+    fn merge_bits(
+        self,
+        base: Option<&Bits>,
+        cur: &Bits,
+        win: &Bits,
+        out: &mut Bits,
+    ) -> Option<BitCounts>;
 
     /// Whether every bit of `base` is set in `win`.
     fn covers(self, base: &Bits, win: &Bits) -> bool;
@@ -102,6 +107,54 @@ pub(crate) trait Kernels: Copy {
         out: &mut [u8],
         ends: &mut [u8],
     ) -> Option<(u32, u32)>;
+
+    /// Writes the values of array containers that stand one behind the other as pairs, laid out as runs are: the key of
+    /// the container where a run has its first value, the value where it has its length. So [`Self::merge_runs`] puts
+    /// them in order.
+    ///
+    /// `payload`: the values, and nothing else; `place`: the offset at which the first is to stand. False when that is
+    /// not what `heads` and `offsets` say, or the values of a container are not strictly increasing; keys must be.
+    ///
+    /// `out` must hold a pair for each value and [`SLACK`] bytes more.
+    fn flatten(
+        self,
+        heads: &[[u8; 4]],
+        offsets: &[[u8; 4]],
+        place: usize,
+        payload: &[u8],
+        out: &mut [u8],
+    ) -> bool;
+
+    /// Writes each value of a result of [`Self::merge_runs`] on pairs of [`Self::flatten`] once to `out`, and for each
+    /// container its first pair as a key to `keys` and the index of that among the values of the union to `starts`;
+    /// none when the pairs that came twice are not `base`.
+    ///
+    /// `out` must hold all values, `keys` and `starts` a number for each container, and all of them [`SLACK`] bytes more.
+    fn split_pairs(
+        self,
+        merged: &[u8],
+        base: &[u8],
+        out: &mut [u8],
+        keys: &mut [u8],
+        starts: &mut [u8],
+    ) -> Option<PairUnion>;
+}
+
+/// What [`Kernels::merge_bits`] has counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BitCounts {
+    pub(crate) cur: u32,
+    pub(crate) win: u32,
+    pub(crate) union: u32,
+}
+
+/// What [`Kernels::split_pairs`] has written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PairUnion {
+    pub(crate) values: usize,
+    pub(crate) containers: usize,
+    /// Values that follow on the one before.
+    pub(crate) joined: u32,
 }
 
 /// What [`Kernels::merge_small_runs`] finds.
@@ -150,7 +203,7 @@ macro_rules! kernels {
                 check_array(values: &[u8]) -> Option<u32>;
                 check_runs(runs: &[u8]) -> Option<u32>;
                 popcount(bits: &Bits) -> u32;
-                merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+                merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<BitCounts>;
                 covers(base: &Bits, win: &Bits) -> bool;
                 count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
                 count_runs(bits: &Bits) -> u32;
@@ -161,6 +214,8 @@ macro_rules! kernels {
                 arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
                 merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
                 split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
+                flatten(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize, payload: &[u8], out: &mut [u8]) -> bool;
+                split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], keys: &mut [u8], starts: &mut [u8]) -> Option<PairUnion>;
             }
         }
     };

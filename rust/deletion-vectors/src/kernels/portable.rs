@@ -5,7 +5,7 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::{Kernels, MAP_VALUES, Map, SMALL, SMALL_RUNS, SmallUnion, Work};
+use super::{BitCounts, Kernels, MAP_VALUES, Map, PairUnion, SMALL, SMALL_RUNS, SmallUnion, Work};
 use crate::format::{Bits, USEFUL_RUNS_MAX};
 
 /// See [`super::Kernels::run`].
@@ -115,30 +115,30 @@ pub(crate) fn merge_bits(
     cur: &Bits,
     win: &Bits,
     out: &mut Bits,
-) -> Option<u32> {
-    let mut count = 0u64;
-    let mut wrong = 0u64;
+) -> Option<BitCounts> {
+    let (mut in_cur, mut in_win, mut in_union, mut wrong) = (0u64, 0u64, 0u64, 0u64);
+    let mut step = |base: u64, cur: &[u8; 8], win: &[u8; 8], out: &mut [u8; 8]| {
+        let (cur, win) = (u64::from_le_bytes(*cur), u64::from_le_bytes(*win));
+        wrong |= (cur & win) ^ base;
+        in_cur += u64::from(cur.count_ones());
+        in_win += u64::from(win.count_ones());
+        in_union += u64::from((cur | win).count_ones());
+        *out = (cur | win).to_le_bytes();
+    };
     let out = out.as_chunks_mut::<8>().0;
     let inputs = words(cur).iter().zip(words(win));
     match base {
-        None => {
-            for ((cur, win), out) in inputs.zip(out) {
-                let (cur, win) = (u64::from_le_bytes(*cur), u64::from_le_bytes(*win));
-                wrong |= cur & win;
-                count += u64::from((cur | win).count_ones());
-                *out = (cur | win).to_le_bytes();
-            }
-        }
-        Some(base) => {
-            for (((cur, win), base), out) in inputs.zip(words(base)).zip(out) {
-                let (cur, win) = (u64::from_le_bytes(*cur), u64::from_le_bytes(*win));
-                wrong |= (cur & win) ^ u64::from_le_bytes(*base);
-                count += u64::from((cur | win).count_ones());
-                *out = (cur | win).to_le_bytes();
-            }
-        }
+        None => inputs.zip(out).for_each(|((cur, win), out)| step(0, cur, win, out)),
+        Some(base) => inputs
+            .zip(words(base))
+            .zip(out)
+            .for_each(|(((cur, win), base), out)| step(u64::from_le_bytes(*base), cur, win, out)),
     }
-    (wrong == 0).then_some(count as u32)
+    (wrong == 0).then_some(BitCounts {
+        cur: in_cur as u32,
+        win: in_win as u32,
+        union: in_union as u32,
+    })
 }
 
 /// See [`super::Kernels::covers`].
@@ -182,27 +182,31 @@ pub(crate) fn count_runs(bits: &Bits) -> u32 {
     count as u32
 }
 
-/// See [`super::Kernels::merge_arrays`].
+/// Merges two ascending lists. Numbers in both come twice.
 #[inline(always)]
-pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
-    let (cur, win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+fn merge<const N: usize, T: Copy + Ord>(
+    cur: &[[u8; N]],
+    win: &[[u8; N]],
+    out: &mut [[u8; N]],
+    read: impl Fn([u8; N]) -> T,
+    write: impl Fn(T) -> [u8; N],
+) {
     let total = cur.len() + win.len();
-    let out = &mut out.as_chunks_mut::<2>().0[..total];
-    // Two chains of dependent steps, one from each end: neither can run out of values in as many steps as the
-    // shorter input has values.
+    let out = &mut out[..total];
+    // Two chains of dependent steps, one from each end: neither can run out of numbers in as many steps as the
+    // shorter input has.
     let sure = cur.len().min(win.len());
     let (mut i, mut j) = (0, 0);
     let (mut i_end, mut j_end) = (cur.len(), win.len());
     for step in 0..sure {
-        let (left, right) = (u16::from_le_bytes(cur[i]), u16::from_le_bytes(win[j]));
+        let (left, right) = (read(cur[i]), read(win[j]));
         let take = left <= right;
-        out[step] = if take { left } else { right }.to_le_bytes();
+        out[step] = write(if take { left } else { right });
         i += usize::from(take);
         j += usize::from(!take);
-        let (left, right) =
-            (u16::from_le_bytes(cur[i_end - 1]), u16::from_le_bytes(win[j_end - 1]));
+        let (left, right) = (read(cur[i_end - 1]), read(win[j_end - 1]));
         let take = left > right;
-        out[total - 1 - step] = if take { left } else { right }.to_le_bytes();
+        out[total - 1 - step] = write(if take { left } else { right });
         i_end -= usize::from(take);
         j_end -= usize::from(!take);
     }
@@ -212,17 +216,27 @@ pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
     while let (Some((left, more_cur)), Some((right, more_win))) =
         (cur.split_first(), win.split_first())
     {
-        if u16::from_le_bytes(*left) <= u16::from_le_bytes(*right) {
-            out[written] = *left;
+        let (left, right) = (read(*left), read(*right));
+        if left <= right {
+            out[written] = write(left);
             cur = more_cur;
         } else {
-            out[written] = *right;
+            out[written] = write(right);
             win = more_win;
         }
         written += 1;
     }
     let rest = if cur.is_empty() { win } else { cur };
-    out[written..].copy_from_slice(rest);
+    for (slot, number) in out[written..].iter_mut().zip(rest) {
+        *slot = write(read(*number));
+    }
+}
+
+/// See [`super::Kernels::merge_arrays`].
+#[inline(always)]
+pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
+    let (cur, win) = (cur.as_chunks().0, win.as_chunks().0);
+    merge(cur, win, out.as_chunks_mut().0, u16::from_le_bytes, u16::to_le_bytes);
 }
 
 /// See [`super::Kernels::split_arrays`].
@@ -289,23 +303,9 @@ pub(crate) const fn run_key(run: u32) -> u32 {
 /// See [`super::Kernels::merge_runs`].
 #[inline(always)]
 pub(crate) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
-    let (cur, win) = (cur.as_chunks::<4>().0, win.as_chunks::<4>().0);
-    let total = cur.len() + win.len();
-    let out = &mut out.as_chunks_mut::<4>().0[..total];
-    let key = |run: [u8; 4]| run_key(u32::from_le_bytes(run));
-    let (mut i, mut j, mut written) = (0, 0, 0);
-    while i < cur.len() && j < win.len() {
-        let (left, right) = (key(cur[i]), key(win[j]));
-        let take = left <= right;
-        out[written] = if take { left } else { right }.to_le_bytes();
-        written += 1;
-        i += usize::from(take);
-        j += usize::from(!take);
-    }
-    let rest = if i < cur.len() { &cur[i..] } else { &win[j..] };
-    for (slot, run) in out[written..].iter_mut().zip(rest) {
-        *slot = key(*run).to_le_bytes();
-    }
+    let (cur, win) = (cur.as_chunks().0, win.as_chunks().0);
+    let read = |run| run_key(u32::from_le_bytes(run));
+    merge(cur, win, out.as_chunks_mut().0, read, u32::to_le_bytes);
 }
 
 /// See [`super::Kernels::split_runs`].
@@ -364,6 +364,78 @@ pub(crate) fn merge_small_runs(
     merge_runs(cur, win, &mut merged);
     let (runs, card) = split_runs(&merged[..cur.len() + win.len()], base, out, &mut [])?;
     Some(SmallUnion { runs, card, cur: cur_card, win: win_card })
+}
+
+/// See [`super::Kernels::flatten`].
+#[inline(always)]
+pub(crate) fn flatten(
+    heads: &[[u8; 4]],
+    offsets: &[[u8; 4]],
+    place: usize,
+    payload: &[u8],
+    out: &mut [u8],
+) -> bool {
+    let mut values = payload.as_chunks::<2>().0;
+    let mut slots = out.as_chunks_mut::<4>().0;
+    let mut place = place;
+    let mut wrong = heads.len() != offsets.len();
+    for (head, offset) in heads.iter().zip(offsets) {
+        let head = u32::from_le_bytes(*head);
+        let card = (head >> 16) as usize + 1;
+        let key = head & 0xffff;
+        wrong |= u32::from_le_bytes(*offset) as usize != place;
+        let (Some((here, later)), Some((room, rest))) =
+            (values.split_at_checked(card), slots.split_at_mut_checked(card))
+        else {
+            return false;
+        };
+        // The value that may come next at the least.
+        let mut least = 0;
+        for (slot, value) in room.iter_mut().zip(here) {
+            let value = u32::from(u16::from_le_bytes(*value));
+            wrong |= value < least;
+            least = value + 1;
+            *slot = (value << 16 | key).to_le_bytes();
+        }
+        (values, slots) = (later, rest);
+        place += 2 * card;
+    }
+    !wrong && values.is_empty()
+}
+
+/// See [`super::Kernels::split_pairs`].
+#[inline(always)]
+pub(crate) fn split_pairs(
+    merged: &[u8],
+    base: &[u8],
+    out: &mut [u8],
+    keys: &mut [u8],
+    starts: &mut [u8],
+) -> Option<PairUnion> {
+    let merged = merged.as_chunks::<4>().0;
+    let base = base.as_chunks::<4>().0;
+    let out = out.as_chunks_mut::<2>().0;
+    let (keys, starts) = (keys.as_chunks_mut::<4>().0, starts.as_chunks_mut::<4>().0);
+    let (mut values, mut containers, mut joined, mut shared, mut wrong) = (0, 0, 0, 0, false);
+    // Before the first stands one of another container.
+    let mut last = !merged.first().map_or(0, |first| u32::from_le_bytes(*first));
+    for pair in merged {
+        let key = u32::from_le_bytes(*pair);
+        let again = key == last;
+        let begins = (key ^ last) >> 16 != 0;
+        joined += u32::from(!begins && key == last.wrapping_add(1));
+        last = key;
+        keys[containers] = *pair;
+        starts[containers] = (values as u32).to_le_bytes();
+        containers += usize::from(begins);
+        out[values] = (key as u16).to_le_bytes();
+        values += usize::from(!again);
+        if again {
+            wrong |= base.get(shared) != Some(&run_key(key).to_le_bytes());
+            shared += 1;
+        }
+    }
+    (!wrong && shared == base.len()).then_some(PairUnion { values, containers, joined })
 }
 
 /// See [`super::Kernels::arrays_to_bits`].

@@ -5,7 +5,10 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
-use super::{Kernels, MAP_VALUES, Map, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work, portable};
+use super::{
+    BitCounts, Kernels, MAP_VALUES, Map, PairUnion, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work,
+    portable,
+};
 use crate::format::Bits;
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
@@ -71,7 +74,7 @@ mod avx2 {
         check_array(values: &[u8]) -> Option<u32>;
         check_runs(runs: &[u8]) -> Option<u32>;
         popcount(bits: &Bits) -> u32;
-        merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+        merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<BitCounts>;
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
@@ -80,6 +83,8 @@ mod avx2 {
         merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]);
         merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<SmallUnion>;
         split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
+        flatten(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize, payload: &[u8], out: &mut [u8]) -> bool;
+        split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], keys: &mut [u8], starts: &mut [u8]) -> Option<PairUnion>;
     }
 
     /// See [`super::Kernels::run`].
@@ -205,7 +210,7 @@ mod avx512 {
 
     compile_portable! { "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt";
         popcount(bits: &Bits) -> u32;
-        merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<u32>;
+        merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<BitCounts>;
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
@@ -806,5 +811,129 @@ mod avx512 {
         )]
         let (runs, more) = (written as u32, _mm512_reduce_add_epi32(lengths) as u32);
         Some((runs, runs.wrapping_add(more)))
+    }
+
+    /// Whether pairs, laid out as runs are, are strictly increasing.
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    fn pairs_ascend(pairs: &[u8]) -> bool {
+        let count = pairs.len() / 4;
+        let mut bad: __mmask16 = 0;
+        let mut at = 0;
+        while at + 16 < count {
+            bad |= _mm512_cmple_epu32_mask(load_keys(pairs, at + 1), load_keys(pairs, at));
+            at += 16;
+        }
+        let mask = low16((count - at).saturating_sub(1));
+        bad |= _mm512_mask_cmple_epu32_mask(mask, load_keys(pairs, at + 1), load_keys(pairs, at));
+        bad == 0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    #[allow(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "16 bits, and offsets compared as the 32 bits that are stored"
+    )]
+    pub(super) fn flatten(
+        heads: &[[u8; 4]],
+        offsets: &[[u8; 4]],
+        place: usize,
+        payload: &[u8],
+        out: &mut [u8],
+    ) -> bool {
+        let count = payload.len() / 2;
+        if heads.len() != offsets.len() || out.len() < 4 * count + SLACK {
+            debug_assert!(out.len() >= 4 * count + SLACK, "out is too short");
+            return false;
+        }
+        let mut wrong = 0;
+        let mut at = 0;
+        for (head, offset) in heads.iter().zip(offsets) {
+            let head = u32::from_le_bytes(*head);
+            let key = _mm512_set1_epi32((head & 0xffff) as i32);
+            let end = at + (head >> 16) as usize + 1;
+            wrong |= u32::from_le_bytes(*offset) ^ (place + 2 * at) as u32;
+            if end > count {
+                return false;
+            }
+            while at < end {
+                // What is written behind the container is overwritten by the next one, or slack.
+                // SAFETY: lanes outside of the mask are not read, and `end` values are there; `at` is below `count`, and
+                // there is room for a block behind as many pairs.
+                unsafe {
+                    let values = _mm256_maskz_loadu_epi16(
+                        low16(end - at),
+                        payload.as_ptr().wrapping_add(2 * at).cast(),
+                    );
+                    let values = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(values));
+                    let pairs = _mm512_or_si512(values, key);
+                    _mm512_storeu_epi32(out.as_mut_ptr().wrapping_add(4 * at).cast(), pairs);
+                }
+                at = (at + 16).min(end);
+            }
+        }
+        wrong == 0 && at == count && pairs_ascend(&out[..4 * count])
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
+    #[allow(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "indexes of the values of a few containers, and masks of 16 lanes"
+    )]
+    pub(super) fn split_pairs(
+        merged: &[u8],
+        base: &[u8],
+        out: &mut [u8],
+        keys: &mut [u8],
+        starts: &mut [u8],
+    ) -> Option<PairUnion> {
+        let count = merged.len() / 4;
+        let one = _mm512_set1_epi32(1);
+        let upper_half = _mm512_set1_epi32(0xffff << 16);
+        let lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        // In front of the first stands one of another container.
+        let first = merged.first_chunk().map_or(0, |first| u32::from_le_bytes(*first));
+        let mut last = _mm512_set1_epi32(!first as i32);
+        let mut union = PairUnion { values: 0, containers: 0, joined: 0 };
+        let (mut shared, mut at) = (0, 0);
+        let mut bad: __mmask16 = 0;
+        while at < count {
+            let mask = low16(count - at);
+            let pairs = load_runs(merged, at);
+            // Lane i is lane i - 1 of the pairs.
+            let before = _mm512_alignr_epi32::<15>(pairs, last);
+            last = pairs;
+            let again = _mm512_mask_cmpeq_epi32_mask(mask, pairs, before);
+            let once = mask & !again;
+            let differ = _mm512_xor_si512(pairs, before);
+            let begins = _mm512_mask_test_epi32_mask(once, differ, upper_half);
+            let follows = _mm512_cmpeq_epi32_mask(pairs, _mm512_add_epi32(before, one));
+            union.joined += (follows & once & !begins).count_ones();
+            let values = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(once, pairs));
+            let room =
+                out.get_mut(2 * union.values..).and_then(|rest| rest.first_chunk_mut::<32>());
+            debug_assert!(room.is_some());
+            if let Some(room) = room {
+                // SAFETY: `room` is 32 bytes that may be written.
+                unsafe { _mm256_storeu_si256(room.as_mut_ptr().cast(), values) }
+            }
+            store(keys, 4 * union.containers, _mm512_maskz_compress_epi32(begins, pairs));
+            // Where they begin among those that are there once.
+            let ranks = _pext_u32(u32::from(begins), u32::from(once)) as __mmask16;
+            let indexes = _mm512_add_epi32(lanes, _mm512_set1_epi32(union.values as i32));
+            store(starts, 4 * union.containers, _mm512_maskz_compress_epi32(ranks, indexes));
+            union.values += once.count_ones() as usize;
+            union.containers += begins.count_ones() as usize;
+            let here = again.count_ones() as usize;
+            let common = _mm512_maskz_compress_epi32(again, pairs);
+            bad |= _mm512_mask_cmpneq_epi32_mask(low16(here), common, load_keys(base, shared));
+            shared += here;
+            at += 16;
+        }
+        (bad == 0 && 4 * shared == base.len()).then_some(union)
     }
 }

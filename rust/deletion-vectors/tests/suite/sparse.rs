@@ -36,7 +36,7 @@ fn sets(random: &mut Random, look: Look) -> [Rows; 3] {
     sets
 }
 
-const LOOKS: [Look; 8] = [
+const LOOKS: [Look; 10] = [
     Look { containers: 1, gap: 1, values: 4, run: 1 },
     Look { containers: 16, gap: 1, values: 12, run: 1 },
     Look { containers: 17, gap: 2, values: 40, run: 1 },
@@ -45,6 +45,8 @@ const LOOKS: [Look; 8] = [
     Look { containers: 40, gap: 40, values: 2, run: 1 },
     Look { containers: 33, gap: 1, values: 60, run: 12 },
     Look { containers: 150, gap: 1, values: 300, run: 300 },
+    Look { containers: 400, gap: 2, values: 5, run: 1 },
+    Look { containers: 300, gap: 1, values: 45, run: 1 },
 ];
 
 /// Containers as arrays, as runs, and of both sorts.
