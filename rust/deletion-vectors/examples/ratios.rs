@@ -51,8 +51,8 @@ fn main() {
                 shape.files.iter().map(|f| max_merged_len(f.cur.0.len(), f.win.0.len())).max();
             let mut out = vec![0; most.unwrap_or(0)];
             let mut ours = |new: fn() -> Option<Merger>| {
+                let Some(mut merger) = new() else { return f64::NAN };
                 best(budget, || {
-                    let Some(mut merger) = new() else { return };
                     for file in &shape.files {
                         let verdict = merger.merge(&file.input(), &mut out).unwrap();
                         assert_eq!(verdict.is_positive(), !shape.conflict, "{verdict:?}");

@@ -320,12 +320,13 @@ fn no_space(table: &[[i64; ENTRY_NUMBERS]], arrays: &mut impl Arrays) -> WireErr
     WireError::NoSpace { needed }
 }
 
-/// Answers a request and gives the number of bytes used of the response.
+/// Answers a request with `merger`'s memory and gives the number of bytes used of the response.
 ///
 /// # Errors
 /// [`WireError::NoSpace`] with a length that is enough, when the response is too small for all answers; what it
 /// holds then is unspecified. [`WireError::Request`] when the request is not what it should be.
 pub fn resolve(
+    merger: &mut Merger,
     table: &[i64],
     arrays: &mut impl Arrays,
     response: &mut [u8],
@@ -336,7 +337,6 @@ pub fn resolve(
         return Err(no_space(table, arrays));
     };
     let (header, head) = head.split_at_mut(HEADER_LEN);
-    let mut merger = Merger::new();
     let mut used = 0usize;
     let places = head.as_chunks_mut::<RESPONSE_ENTRY_LEN>().0;
     for (index, (numbers, place)) in table.iter().zip(places).enumerate() {
@@ -369,12 +369,13 @@ pub fn resolve(
     Ok(total)
 }
 
-/// Number of rows that both sides deleted in one file of a request.
+/// Number of rows that both sides deleted in one file of a request, counted with `merger`'s memory.
 ///
 /// # Errors
 /// [`WireError::Request`] when the request is not what it should be or there is no such file,
 /// [`WireError::Malformed`] when one of its bitmaps is malformed.
 pub fn overlap_count(
+    merger: &mut Merger,
     table: &[i64],
     arrays: &mut impl Arrays,
     file: usize,
@@ -384,7 +385,7 @@ pub fn overlap_count(
         return Err(bad_request("index of a file", entries.len() as u64, file as u64));
     };
     let file = Entry::parse(file, numbers)?.input(file, arrays)?;
-    Ok(Merger::new().overlap_count(&file)?)
+    Ok(merger.overlap_count(&file)?)
 }
 
 const fn word_pair(low: u32, high: u32) -> u64 {

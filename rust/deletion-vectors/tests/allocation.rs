@@ -109,16 +109,19 @@ fn bitmaps_are_checked_and_merged_in_scratch_that_does_not_grow() {
 #[test]
 fn requests_are_answered_in_the_memory_that_is_given() {
     let mut response = vec![0; 1 << 20];
+    let mut merger = Merger::new();
     every_input("wire", 20_000, MERGER, |bytes| {
         let table = hostile::wire_table(bytes);
         let mut arrays = &[bytes][..];
         // What the Java side then allocates is bounded, too.
-        if let Err(WireError::NoSpace { needed }) = resolve(&table, &mut arrays, &mut []) {
+        if let Err(WireError::NoSpace { needed }) =
+            resolve(&mut merger, &table, &mut arrays, &mut [])
+        {
             assert!(needed <= hostile::longest_response(&table, bytes.len()));
         }
-        let _ = resolve(&table, &mut arrays, &mut response);
+        let _ = resolve(&mut merger, &table, &mut arrays, &mut response);
         for file in 0..table.len() / ENTRY_NUMBERS {
-            let _ = overlap_count(&table, &mut arrays, file);
+            let _ = overlap_count(&mut merger, &table, &mut arrays, file);
         }
     });
 }

@@ -10,10 +10,11 @@ mod jvm;
 mod throw;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Mutex;
 
 use arrays::JavaArrays;
 use buffers::Region;
-use deletion_vectors::wire;
+use deletion_vectors::{Merger, wire};
 use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObjectArray};
 use jni::sys::{jint, jlong, jstring};
@@ -71,7 +72,9 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
         let mut response = Region::of(&jvm, &response, response_len, "response")?;
         let table = Numbers::of(&jvm, &table)?;
         let mut arrays = JavaArrays::new(&jvm, &arrays)?;
-        answer(wire::resolve(table.get(), &mut arrays, response.bytes()))
+        answer(with_merger(|merger| {
+            wire::resolve(merger, table.get(), &mut arrays, response.bytes())
+        }))
     }));
     finish(&mut env, outcome)
 }
@@ -93,7 +96,7 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'l
         let table = Numbers::of(&jvm, &table)?;
         let file = usize::try_from(file).unwrap_or(usize::MAX);
         let mut arrays = JavaArrays::new(&jvm, &arrays)?;
-        to_java(wire::overlap_count(table.get(), &mut arrays, file)?)
+        to_java(with_merger(|merger| wire::overlap_count(merger, table.get(), &mut arrays, file))?)
     }));
     finish(&mut env, outcome)
 }
@@ -112,6 +115,20 @@ fn finish(
                 .0
         }
     }
+}
+
+/// The merger of a call that has ended, for the next one: getting its memory, filled with zeros, takes longer than many a
+/// merge. It holds 176 KiB at most. That of a call that panics is dropped.
+static SPARE: Mutex<Option<Merger>> = Mutex::new(None);
+
+/// Gives `work` a merger that no other call has.
+fn with_merger<T>(work: impl FnOnce(&mut Merger) -> T) -> T {
+    let mut merger = SPARE.try_lock().ok().and_then(|mut spare| spare.take()).unwrap_or_default();
+    let done = work(&mut merger);
+    if let Ok(mut spare) = SPARE.try_lock() {
+        *spare = Some(merger);
+    }
+    done
 }
 
 /// The numbers of a `long[]`, those of few files without an allocation.

@@ -3,7 +3,7 @@
 use deletion_vectors::wire::{
     self, ENTRY_NUMBERS, HEADER_LEN, RESPONSE_ENTRY_LEN, RequestBuilder, WireError, read_response,
 };
-use deletion_vectors::{Bitmap, ErrorCode, FileInput, Role, Verdict, encode, rows};
+use deletion_vectors::{Bitmap, ErrorCode, FileInput, Merger, Role, Verdict, encode, rows};
 use proptest::prelude::*;
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -30,12 +30,12 @@ impl Request {
 
 fn resolve(request: &Request, response: &mut [u8]) -> Result<usize, WireError> {
     let arrays: Vec<&[u8]> = request.arrays.iter().map(Vec::as_slice).collect();
-    wire::resolve(&request.table, &mut &arrays[..], response)
+    wire::resolve(&mut Merger::new(), &request.table, &mut &arrays[..], response)
 }
 
 fn overlap_count(request: &Request, file: usize) -> Result<u64, WireError> {
     let arrays: Vec<&[u8]> = request.arrays.iter().map(Vec::as_slice).collect();
-    wire::overlap_count(&request.table, &mut &arrays[..], file)
+    wire::overlap_count(&mut Merger::new(), &request.table, &mut &arrays[..], file)
 }
 
 /// A request that gets every verdict once, with the verdict codes in order of the files.
@@ -177,7 +177,7 @@ fn resolve_refuses_every_malformed_entry() {
 fn array_and_offset_of_an_absent_bitmap_are_ignored() {
     let table = [-5, i64::MAX, 0, 0, 7, -1, 0, 0, 9, 9, 0, 0, -1];
     let mut response = vec![0; 256];
-    let used = wire::resolve(&table, &mut &[][..], &mut response).unwrap();
+    let used = wire::resolve(&mut Merger::new(), &table, &mut &[][..], &mut response).unwrap();
     assert_eq!(read_response(&response[..used]).unwrap()[0].verdict, Verdict::UntouchedOk);
 }
 
@@ -188,7 +188,8 @@ fn bitmaps_may_share_bytes_and_stand_anywhere() {
     let array = [&[9; 3], &bytes[..], &[9; 5]].concat();
     let table = [0, 3, len, 2, 0, 3, len, 2, 0, 3, len, 2, -1];
     let mut response = vec![0; 256];
-    let used = wire::resolve(&table, &mut &[&array[..]][..], &mut response).unwrap();
+    let used =
+        wire::resolve(&mut Merger::new(), &table, &mut &[&array[..]][..], &mut response).unwrap();
     assert_eq!(read_response(&response[..used]).unwrap()[0].verdict, Verdict::NothingNew);
     assert_eq!(wire::VERSION, 2);
 }
@@ -211,8 +212,8 @@ proptest! {
                     entry[number] &= 1;
                 }
             }
-            let _ = wire::resolve(&table, &mut &[&bytes[..]][..], &mut response);
-            let _ = wire::overlap_count(&table, &mut &[&bytes[..]][..], 0);
+            let _ = wire::resolve(&mut Merger::new(), &table, &mut &[&bytes[..]][..], &mut response);
+            let _ = wire::overlap_count(&mut Merger::new(), &table, &mut &[&bytes[..]][..], 0);
         }
     }
 }

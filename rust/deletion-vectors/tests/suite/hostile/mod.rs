@@ -167,11 +167,12 @@ pub fn wire(bytes: &[u8]) {
     let table = wire_table(bytes);
     let mut arrays = &[bytes][..];
     let mut response = vec![0xa5; bytes.len()];
-    let answer = match resolve(&table, &mut arrays, &mut response) {
+    let mut merger = Merger::new();
+    let answer = match resolve(&mut merger, &table, &mut arrays, &mut response) {
         Err(WireError::NoSpace { needed }) => {
             assert!(needed <= longest_response(&table, bytes.len()), "{needed} bytes");
             response.resize(needed, 0);
-            match resolve(&table, &mut arrays, &mut response) {
+            match resolve(&mut merger, &table, &mut arrays, &mut response) {
                 Err(WireError::NoSpace { .. }) => panic!("the space asked for was not enough"),
                 answer => answer,
             }
@@ -192,7 +193,7 @@ pub fn wire(bytes: &[u8]) {
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     for (index, entry) in table.chunks_exact(ENTRY_NUMBERS).enumerate().take(4) {
-        let _ = overlap_count(&table, &mut arrays, index);
+        let _ = overlap_count(&mut merger, &table, &mut arrays, index);
         let Some(file) = wire_file(entry, bytes) else { continue };
         let len = |bitmap: Option<Bitmap<'_>>| bitmap.map_or(0, |b| b.bytes.len());
         let mut first: Option<(Verdict, Vec<u8>)> = None;
