@@ -23,7 +23,7 @@ import java.util.concurrent.atomic.AtomicReference;
  *
  * <p>Use: construct, {@link #add} the arrays that hold the deletion vectors, {@link #setFile} for every
  * file, then {@link NativeBridge#resolve}, read the response, and {@link #close}. An array may hold
- * many deletion vectors, as a file of them does, and files may share them. Small deletion vectors are
+ * many deletion vectors, as a file of them does, and files may share them. Those of small arrays are
  * gathered in one array of the request's own, as each array that the native side has to ask the JVM
  * for costs it as much as many bytes; others are read where they are, so the arrays must not change
  * until the request is closed. For one thread.
@@ -48,9 +48,9 @@ public final class MergeRequest implements AutoCloseable {
   public static final long MAX_BYTES = Integer.MAX_VALUE;
 
   static final int ENTRY_LONGS = 13;
-  /** Index of the array in which small deletion vectors are gathered. */
+  /** Index of the array in which the deletion vectors of small arrays are gathered. */
   static final int GATHERED = 0;
-  /** The longest deletion vector that is gathered: up to there a copy takes less time than three calls of JNI. */
+  /** The longest array that is gathered from: up to there a copy takes less time than three calls of JNI. */
   static final int LONGEST_GATHERED = 2048;
   /** The most that is gathered: larger arrays the native side copies once more, as they would hold up the collector. */
   static final int MOST_GATHERED = 8 << 20;
@@ -64,6 +64,7 @@ public final class MergeRequest implements AutoCloseable {
   private byte[][] arrays = new byte[8][];
   private int arrayCount = GATHERED + 1;
   private int gatheredLength;
+  private boolean hasSmallArrays;
   /** Sum of the lengths of the deletion vectors that are to be united. */
   private long lengths;
   private ByteBuffer responseBuffer;
@@ -104,6 +105,7 @@ public final class MergeRequest implements AutoCloseable {
       arrays = Arrays.copyOf(arrays, 2 * arrayCount);
     }
     arrays[arrayCount] = array;
+    hasSmallArrays |= array.length <= LONGEST_GATHERED;
     return arrayCount++;
   }
 
@@ -138,29 +140,38 @@ public final class MergeRequest implements AutoCloseable {
       checkIndex(index);
     }
     int at = ENTRY_LONGS * index;
-    place(t, at, baseArray, baseOffset, baseLength);
+    // Nobody has added the array in which they are gathered.
+    t[at] = baseArray == GATHERED ? -1 : baseArray;
+    t[at + 1] = baseOffset;
+    t[at + 2] = baseLength;
     t[at + 3] = baseCardinality;
-    place(t, at + 4, currentArray, currentOffset, currentLength);
+    t[at + 4] = currentArray == GATHERED ? -1 : currentArray;
+    t[at + 5] = currentOffset;
+    t[at + 6] = currentLength;
     t[at + 7] = currentCardinality;
-    place(t, at + 8, winnerArray, winnerOffset, winnerLength);
+    t[at + 8] = winnerArray == GATHERED ? -1 : winnerArray;
+    t[at + 9] = winnerOffset;
+    t[at + 10] = winnerLength;
     t[at + 11] = winnerCardinality;
     t[at + 12] = numRecords;
+    if (hasSmallArrays) {
+      gather(t, at, baseArray, baseOffset, baseLength);
+      gather(t, at + 4, currentArray, currentOffset, currentLength);
+      gather(t, at + 8, winnerArray, winnerOffset, winnerLength);
+    }
     if (currentLength != 0) {
       lengths += (long) currentLength + winnerLength;
     }
   }
 
-  /** Says where a deletion vector is. What is wrong about it the native side finds, and says which file's it is. */
-  private void place(long[] t, int at, int array, int offset, int length) {
-    t[at] = array == GATHERED ? -1 : array; // nobody added that one
-    t[at + 1] = offset;
-    t[at + 2] = length;
+  /** Gathers a deletion vector of a small array. What is wrong about it the native side finds, and names the file. */
+  private void gather(long[] t, int at, int array, int offset, int length) {
     int end = gatheredLength + length;
-    if (length <= 0 || length > LONGEST_GATHERED || end > MOST_GATHERED || array <= GATHERED || array >= arrayCount) {
+    if (length <= 0 || end > MOST_GATHERED || array <= GATHERED || array >= arrayCount) {
       return;
     }
     byte[] from = arrays[array];
-    if (offset < 0 || offset > from.length - length) {
+    if (from.length > LONGEST_GATHERED || offset < 0 || offset > from.length - length) {
       return;
     }
     byte[] gathered = arrays[GATHERED];

@@ -33,18 +33,21 @@ class MergeRequestSuite extends AnyFunSuite {
     request.close()
   }
 
-  test("small deletion vectors are gathered, each as it is, however many they are") {
-    val bytes = Array.tabulate(2 * long)(i => (i * 7 % 251).toByte)
-    for (files <- Seq(1, 3, 5000)) {
+  test("the deletion vectors of small arrays are gathered, each as it is, however many they are") {
+    val bytes = Array.tabulate(MergeRequest.LONGEST_GATHERED)(i => (i * 7 % 251).toByte)
+    val half = bytes.length / 2
+    for (files <- Seq(1, 3, 10000)) {
       val request = new MergeRequest(files)
+      val large = request.add(new Array[Byte](long))
       val array = request.add(bytes)
-      def length(file: Int): Int = file * 37 % long
+      def length(file: Int): Int = file * 37 % half
       (0 until files).foreach { i =>
-        request.setFile(i, 0, 0, 0, 0L, array, i % long, length(i), 1L, array, 0, length(i), 1L, -1L)
+        request.setFile(i, large, i % half, 3, 1L, array, i % half, length(i), 1L, array, 0, length(i), 1L, -1L)
+        assert(request.table.slice(13 * i, 13 * i + 3).toSeq == Seq(large, i % half, 3).map(_.toLong))
       }
       var gathered = 0
-      for (i <- 0 until files; (place, from) <- Seq(4 -> i % long, 8 -> 0)) {
-        val Seq(in, offset, n) = request.table.toSeq.slice(13 * i + place, 13 * i + place + 3): @unchecked
+      for (i <- 0 until files; (place, from) <- Seq(4 -> i % half, 8 -> 0)) {
+        val Seq(in, offset, n) = request.table.slice(13 * i + place, 13 * i + place + 3).toSeq: @unchecked
         val there = request.arrays()(in.toInt)
         assert(n == length(i) && java.util.Arrays.equals(
           there, offset.toInt, (offset + n).toInt, bytes, from, from + n.toInt), s"file $i of $files")
@@ -52,7 +55,7 @@ class MergeRequestSuite extends AnyFunSuite {
       }
       // Up to the most that is gathered; what comes after that stays where it is.
       val all = (0 until files).map(2 * length(_)).sum
-      assert(gathered == all || gathered <= MergeRequest.MOST_GATHERED && gathered > MergeRequest.MOST_GATHERED - 2 * long)
+      assert(gathered == all || gathered <= MergeRequest.MOST_GATHERED && gathered > MergeRequest.MOST_GATHERED - half)
       request.close()
     }
   }
