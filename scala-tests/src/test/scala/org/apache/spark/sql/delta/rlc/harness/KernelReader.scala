@@ -17,6 +17,7 @@ import java.util.Optional
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
 import io.delta.kernel.{Scan, Table}
 import io.delta.kernel.data.{FilteredColumnarBatch, Row}
@@ -28,6 +29,11 @@ import org.apache.hadoop.conf.Configuration
 
 /** A table as Delta Kernel reads it: another implementation of the protocol. */
 object KernelReader {
+  /** Whether there is the Parquet that the kernel needs: Spark 4.0 brings an older one. */
+  lazy val canRun: Boolean = Try(
+    Class.forName("org.apache.parquet.schema.LogicalTypeAnnotation$GeometryLogicalTypeAnnotation"))
+    .isSuccess
+
   /** The first column, ascending. */
   def ids(path: String): Seq[Long] = read(path)(_.getLong(0)).sorted
 
