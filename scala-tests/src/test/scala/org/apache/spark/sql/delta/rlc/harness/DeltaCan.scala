@@ -21,10 +21,10 @@ object DeltaCan {
   val passHarmlessMetadata: Boolean = minor >= 1
 
   /** Run a DELETE with an EXISTS subquery. */
-  val deleteWhereExists: Boolean = minor >= 1
+  val deleteWhereExists: Boolean = minor >= 3
 
   /** Read a deletion vector on disk whose descriptor has no offset. */
-  val readDvWithoutOffset: Boolean = minor >= 1
+  val readDvWithoutOffset: Boolean = minor >= 2
 
   /** Find a commit of its own in the log whose answer was lost. */
   val findItsCommit: Boolean = minor >= 4
