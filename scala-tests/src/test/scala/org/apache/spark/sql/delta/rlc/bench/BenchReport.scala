@@ -15,6 +15,8 @@ package org.apache.spark.sql.delta.rlc.bench
 
 import java.nio.file.{Files, Path, Paths}
 
+import scala.collection.immutable.ListMap
+
 import org.apache.spark.sql.delta.util.JsonUtils
 
 /**
@@ -39,7 +41,7 @@ final class BenchReport(name: String, columns: Seq[String]) {
   def save(): Unit = {
     val dir = BenchReport.directory
     Files.createDirectories(dir)
-    val json = JsonUtils.toPrettyJson(rows.map(row => columns.zip(row).toMap))
+    val json = JsonUtils.toPrettyJson(rows.map(row => ListMap.from(columns.zip(row))))
     Files.write(dir.resolve(s"$name.json"), json.getBytes("UTF-8"))
   }
 }

@@ -39,7 +39,7 @@ object EndToEndBench {
     val rounds = args.headOption.fold(3)(_.toInt)
     RlcSession.generateCode()
     run(Merging, 2) // warms up the JVM and Spark
-    val report = new BenchReport("end-to-end", Seq("writers", "commits", "stock attempts",
+    val report = new BenchReport("end-to-end", Seq("writers", "rounds", "commits", "stock attempts",
       "merging attempts", "merges", "stock ms", "merging ms", "limit ms", "stock/limit",
       "merging/limit"))
     Seq(2, 4, 8).foreach { writers =>
@@ -50,7 +50,7 @@ object EndToEndBench {
       val stock = median(_(Stock).millis)
       val merging = median(_(Merging).millis)
       val limit = median(_(Apart).millis)
-      report.add(writers, writers * STATEMENTS,
+      report.add(writers, rounds, writers * STATEMENTS,
         median(_(Stock).attempts), median(_(Merging).attempts), median(_(Merging).merges),
         stock, merging, limit,
         median(o => o(Stock).millis / o(Apart).millis),
