@@ -104,6 +104,12 @@ impl<'a> Container<'a> {
 /// The key of no container: behind all that exist.
 pub(crate) const END: u64 = u64::MAX;
 
+/// The row index of value zero of the container with this key, of a bucket below 2^31.
+#[inline]
+pub(crate) const fn first_row_of(key: u64) -> u64 {
+    (key >> 32 << 32) | (key & 0xffff) << 16
+}
+
 /// As [`END`], within a bucket.
 pub(crate) const NO_KEY: u32 = 1 << 16;
 
@@ -360,7 +366,7 @@ impl<'a> Cursor<'a> {
             }
             Container { kind: Kind::Bitset, card, bytes }
         };
-        let first_row = (self.key >> 32 << 32) | (self.key & 0xffff) << 16;
+        let first_row = first_row_of(self.key);
         // The bucket key is below 2^31, so this cannot overflow.
         if first_row + u64::from(CONTAINER_VALUES) > self.num_records {
             let last_row = first_row + u64::from(container.last());
@@ -440,8 +446,7 @@ impl<'a> Cursor<'a> {
         {
             return None;
         }
-        let behind =
-            (self.key >> 32 << 32) + ((self.key & 0xffff) + 1) * u64::from(CONTAINER_VALUES);
+        let behind = first_row_of(self.key) + u64::from(CONTAINER_VALUES);
         let bits = self.data.get(self.at..self.limit)?.first_chunk()?;
         (behind <= self.num_records).then_some((card, bits))
     }

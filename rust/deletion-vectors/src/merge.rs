@@ -14,14 +14,15 @@
 //! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
 //! which is always safe.
 
-use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece, Stretch};
+use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece, Stretch, first_row_of};
 use crate::error::BitmapError;
 use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes, u16_at, u32_at};
 use crate::kernels::{
     Kernels, Level, MAP_VALUES, Map, Portable, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work, portable,
 };
 use crate::writer::{
-    NoSpace, SMALL_HEADER, Slots, Writer, Written, count_word, offset_word, smallest_kind,
+    NoSpace, SMALL_HEADER, Slots, Writer, Written, count_word, head_word, offset_word,
+    smallest_kind,
 };
 
 /// A serialized bitmap and the cardinality its descriptor declares.
@@ -385,12 +386,6 @@ struct Three<'a> {
     win: Container<'a>,
 }
 
-/// The row index of value zero of the container with this key.
-#[inline]
-const fn first_row_of(key: u64) -> u64 {
-    (key >> 32 << 32) | (key & 0xffff) << 16
-}
-
 /// The low half of a container key.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "keeps 16 bits on purpose")]
@@ -628,16 +623,11 @@ fn flat_union<K: Kernels>(
     // From behind, as a container ends where the next one begins.
     for (index, ((head, key), start)) in heads.iter_mut().zip(keys).zip(starts).enumerate().rev() {
         let start = u32::from_le_bytes(*start) as usize;
-        let card = end - start;
-        if card > ARRAY_MAX as usize {
+        let card = u32::try_from(end - start).ok().filter(|card| *card <= ARRAY_MAX)?;
+        if union.joined != 0
+            && may_be_runs(card, kernels.check_array(tail.get(2 * start..2 * end)?)?)
+        {
             return None;
-        }
-        if union.joined != 0 {
-            let runs = kernels.check_array(tail.get(2 * start..2 * end)?)? as usize;
-            // Runs may be smaller, or may be later on.
-            if 2 * runs <= card {
-                return None;
-            }
         }
         *head = head_word(u32::from_le_bytes(*key) >> 16, card);
         if let Some(offset) = offsets.get_mut(index) {
@@ -653,11 +643,10 @@ fn flat_union<K: Kernels>(
     })
 }
 
-/// Key and cardinality of a container.
+/// Whether runs may be smaller than an array, or may be later on, when the rest of the bitmap is known.
 #[inline]
-#[allow(clippy::cast_possible_truncation, reason = "at most 65536 values")]
-const fn head_word(key: u32, card: usize) -> [u8; 4] {
-    (key | (card as u32 - 1) << 16).to_le_bytes()
+const fn may_be_runs(card: u32, runs: u32) -> bool {
+    2 * runs <= card
 }
 
 /// Unites the containers of a sparse bucket up to the first that is not small or has anything wrong about it, which
@@ -748,8 +737,7 @@ impl SmallContainers<'_> {
         }
         let room = self.slots.tail.first_chunk_mut()?;
         let (card, runs) = kernels.merge_small(base, cur, win, room)?;
-        // Runs may be smaller, or may be later on.
-        if 2 * runs <= card {
+        if may_be_runs(card, runs) {
             return None;
         }
         let len = 2 * card as usize;
@@ -798,7 +786,7 @@ impl SmallContainers<'_> {
         let head = heads.get_mut(*containers)?;
         let (_, rest) = std::mem::take(tail).split_at_mut_checked(len)?;
         *tail = rest;
-        *head = (key | (card - 1) << 16).to_le_bytes();
+        *head = head_word(key, card);
         if let Some(offset) = offsets.get_mut(*containers) {
             *offset = offset_word(*place + *before);
         }

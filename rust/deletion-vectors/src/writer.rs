@@ -163,7 +163,7 @@ impl<'o> Writer<'o> {
             self.bucket.nearly_runs.get_or_insert((self.bucket.next, self.at));
         }
         let head = self.bucket.next_head;
-        self.put(head, &(u32::from(key) | (card - 1) << 16).to_le_bytes());
+        self.put(head, &head_word(u32::from(key), card));
         if self.bucket.offsets != 0 {
             self.put(head + self.bucket.offsets, &offset_word(self.at - self.bucket.start));
         }
@@ -494,6 +494,12 @@ pub(crate) struct Written {
     pub(crate) rows: u64,
     /// Whether there is a run container among them.
     pub(crate) runs: bool,
+}
+
+/// Key and cardinality of a container.
+#[inline]
+pub(crate) const fn head_word(key: u32, card: u32) -> [u8; 4] {
+    (key | (card - 1) << 16).to_le_bytes()
 }
 
 /// A 32-bit bitmap has at most 65536 containers of 8194 bytes, so offsets fit in 32 bits.

@@ -141,7 +141,7 @@ pub(crate) trait Kernels: Copy {
 }
 
 /// What [`Kernels::merge_bits`] has counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BitCounts {
     pub(crate) cur: u32,
     pub(crate) win: u32,

@@ -112,7 +112,7 @@ mod avx2 {
     /// Stores the whole block at byte `at` if it fits into `out`.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    fn store(out: &mut [u8], at: usize, block: __m256i) {
+    pub(super) fn store(out: &mut [u8], at: usize, block: __m256i) {
         let room = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<32>());
         debug_assert!(room.is_some());
         if let Some(room) = room {
@@ -914,13 +914,7 @@ mod avx512 {
             let follows = _mm512_cmpeq_epi32_mask(pairs, _mm512_add_epi32(before, one));
             union.joined += (follows & once & !begins).count_ones();
             let values = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(once, pairs));
-            let room =
-                out.get_mut(2 * union.values..).and_then(|rest| rest.first_chunk_mut::<32>());
-            debug_assert!(room.is_some());
-            if let Some(room) = room {
-                // SAFETY: `room` is 32 bytes that may be written.
-                unsafe { _mm256_storeu_si256(room.as_mut_ptr().cast(), values) }
-            }
+            super::avx2::store(out, 2 * union.values, values);
             store(keys, 4 * union.containers, _mm512_maskz_compress_epi32(begins, pairs));
             // Where they begin among those that are there once.
             let ranks = _pext_u32(u32::from(begins), u32::from(once)) as __mmask16;

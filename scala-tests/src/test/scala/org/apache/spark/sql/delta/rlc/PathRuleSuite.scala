@@ -184,29 +184,20 @@ class PathRuleSuite extends RowLevelTest {
 
   // ---- P4: rows only went away
 
-  /** `loser` must fail because of a RESTORE among the winners, whoever is the first to see why. */
-  private def restoreAborts(
-      spec: TableSpec, loser: Statement, winners: Seq[Statement]): TestTable =
-    if (DeltaCan.passHarmlessMetadata) {
-      loserAborts[ConcurrentAppendException](spec, loser, winners, refusedBy = "P4")
-    } else {
-      loserAborts[MetadataChangedException](spec, loser, winners)
-    }
-
   /** As `bothCommit`, where Delta lets a RESTORE pass as a winner; else `loser` fails. */
   private def bothCommitAfterRestore(
       spec: TableSpec, loser: Statement, winners: Seq[Statement], left: Seq[Long]): Unit = {
     if (DeltaCan.passHarmlessMetadata) {
       assert(bothCommit(spec, loser, winners).ids() === left)
     } else {
-      restoreAborts(spec, loser, winners)
+      loserAborts[MetadataChangedException](spec, loser, winners)
     }
   }
 
   test("[S21] [trap 6] [P4] a RESTORE that brings rows back conflicts") {
-    val t = restoreAborts(
+    val t = loserAbortsBehindMetadata(
       TableSpec().after("DELETE FROM {t} WHERE id = 5", "DELETE FROM {t} WHERE id = 7"),
-      delete(9), Seq(restore(1)))
+      delete(9), Seq(restore(1)), refusedBy = "P4")
     assert(t.ids() === Seq(0, 1, 2, 3, 4, 6, 7, 8, 9))
   }
 
@@ -228,9 +219,9 @@ class PathRuleSuite extends RowLevelTest {
   }
 
   test("[P4] [E1] a RESTORE that brings rows back in a file the loser only read conflicts") {
-    restoreAborts(
+    loserAbortsBehindMetadata(
       mixedFiles.after("DELETE FROM {t} WHERE id = 2", "DELETE FROM {t} WHERE id = 4"),
-      delete(9), Seq(restore(1 + 1)))
+      delete(9), Seq(restore(1 + 1)), refusedBy = "P4")
   }
 
   test("[P4] a file merged away in one pass comes back when a RESTORE wins the next") {

@@ -89,14 +89,8 @@ class TransactionGateSuite extends RowLevelTest {
   }
 
   test("[S55] [G3] a statement that started without deletion vectors is not merged") {
-    val winners: Seq[Statement] =
-      Seq("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", delete(2))
-    val without = TableSpec(deletionVectors = false)
-    if (DeltaCan.passHarmlessMetadata) {
-      loserAborts[ConcurrentAppendException](without, delete(1), winners)
-    } else {
-      loserAborts[MetadataChangedException](without, delete(1), winners)
-    }
+    loserAbortsBehindMetadata(TableSpec(deletionVectors = false), delete(1),
+      Seq("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", delete(2)))
   }
 
   test("[trap 24] [G3] turned off between base and race, old deletion vectors count as base and " +

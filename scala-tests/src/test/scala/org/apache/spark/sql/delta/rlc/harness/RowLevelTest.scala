@@ -13,6 +13,7 @@
  */
 package org.apache.spark.sql.delta.rlc.harness
 
+import io.delta.exceptions.{ConcurrentAppendException, MetadataChangedException}
 import org.scalatest.Outcome
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -64,6 +65,21 @@ trait RowLevelTest extends AnyFunSuite {
     t.check(options)
     t
   }
+
+  /**
+   * As `loserAborts`, with a winner that writes metadata: a Delta that takes any of it for a change
+   * fails before anybody looks at files, so that nobody `refusedBy` names is asked.
+   */
+  protected def loserAbortsBehindMetadata(
+      spec: TableSpec,
+      loser: Statement,
+      winners: Seq[Statement],
+      refusedBy: String = ""): TestTable =
+    if (DeltaCan.passHarmlessMetadata) {
+      loserAborts[ConcurrentAppendException](spec, loser, winners, refusedBy)
+    } else {
+      loserAborts[MetadataChangedException](spec, loser, winners)
+    }
 
   /** `loser` starts, winners run, `loser` must fail with `E`; the table is as they left it. */
   protected def loserAborts[E <: Throwable : reflect.ClassTag](
