@@ -589,7 +589,7 @@ fn flat_union<K: Kernels>(
     let pairs = |stretch: &Stretch<'_>| 2 * stretch.payload.len();
     let most = 4 * (cur.heads.len() + win.heads.len());
     let both = pairs(cur) + pairs(win);
-    let needed = pairs(base) + 2 * both + 2 * most + 6 * SLACK;
+    let needed = 2 * pairs(base) + 2 * both + 2 * most + 7 * SLACK;
     if needed > FLAT_BYTES {
         return None;
     }
@@ -598,6 +598,7 @@ fn flat_union<K: Kernels>(
     let (base_pairs, cur_pairs, win_pairs) =
         (next(pairs(base))?, next(pairs(cur))?, next(pairs(win))?);
     let (merged, keys, starts) = (next(both)?, next(most)?, next(most)?);
+    let common = next(pairs(base))?;
     for (stretch, pairs) in [(base, &mut *base_pairs), (cur, cur_pairs), (win, win_pairs)] {
         let Stretch { heads, offsets, place, payload } = *stretch;
         if !kernels.flatten(heads, offsets, place, payload, pairs) {
@@ -615,7 +616,7 @@ fn flat_union<K: Kernels>(
         return None;
     }
     let base_pairs = base_pairs.get(..pairs(base))?;
-    let union = kernels.split_pairs(merged, base_pairs, tail, keys, starts)?;
+    let union = kernels.split_pairs(merged, base_pairs, tail, [keys, starts, common])?;
     let heads = heads.get_mut(..union.containers)?;
     let keys = keys.as_chunks::<4>().0.get(..union.containers)?;
     let starts = starts.as_chunks::<4>().0.get(..union.containers)?;

@@ -126,17 +126,17 @@ pub(crate) trait Kernels: Copy {
     ) -> bool;
 
     /// Writes each value of a result of [`Self::merge_runs`] on pairs of [`Self::flatten`] once to `out`, and for each
-    /// container its first pair as a key to `keys` and the index of that among the values of the union to `starts`;
-    /// none when the pairs that came twice are not `base`.
+    /// container its first pair as a key to the first of `lists` and the index of that among the values of the union to
+    /// the second; none when the pairs that came twice are not `base`.
     ///
-    /// `out` must hold all values, `keys` and `starts` a number for each container, and all of them [`SLACK`] bytes more.
+    /// `out` must hold all values, the first two of `lists` a number for each container, the third as much as `base`,
+    /// and all of them [`SLACK`] bytes more.
     fn split_pairs(
         self,
         merged: &[u8],
         base: &[u8],
         out: &mut [u8],
-        keys: &mut [u8],
-        starts: &mut [u8],
+        lists: [&mut [u8]; 3],
     ) -> Option<PairUnion>;
 }
 
@@ -215,7 +215,7 @@ macro_rules! kernels {
                 merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
                 split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
                 flatten(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize, payload: &[u8], out: &mut [u8]) -> bool;
-                split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], keys: &mut [u8], starts: &mut [u8]) -> Option<PairUnion>;
+                split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], lists: [&mut [u8]; 3]) -> Option<PairUnion>;
             }
         }
     };

@@ -255,7 +255,8 @@ pub(crate) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option
         last = number;
         out[written] = *value;
         written += usize::from(!again);
-        wrong |= again && base.get(shared) != Some(value);
+        // Whether it came twice is as good as random: no branch.
+        wrong |= again & (base.get(shared) != Some(value));
         shared += usize::from(again);
     }
     let count = written as u32;
@@ -409,8 +410,7 @@ pub(crate) fn split_pairs(
     merged: &[u8],
     base: &[u8],
     out: &mut [u8],
-    keys: &mut [u8],
-    starts: &mut [u8],
+    [keys, starts, _]: [&mut [u8]; 3],
 ) -> Option<PairUnion> {
     let merged = merged.as_chunks::<4>().0;
     let base = base.as_chunks::<4>().0;
@@ -430,10 +430,8 @@ pub(crate) fn split_pairs(
         containers += usize::from(begins);
         out[values] = (key as u16).to_le_bytes();
         values += usize::from(!again);
-        if again {
-            wrong |= base.get(shared) != Some(&run_key(key).to_le_bytes());
-            shared += 1;
-        }
+        wrong |= again & (base.get(shared) != Some(&run_key(key).to_le_bytes()));
+        shared += usize::from(again);
     }
     (!wrong && shared == base.len()).then_some(PairUnion { values, containers, joined })
 }
