@@ -625,7 +625,8 @@ fn flat_union<K: Kernels>(
     for (index, ((head, key), start)) in heads.iter_mut().zip(keys).zip(starts).enumerate().rev() {
         let start = u32::from_le_bytes(*start) as usize;
         let card = u32::try_from(end - start).ok().filter(|card| *card <= ARRAY_MAX)?;
-        if union.joined != 0
+        // None of the others can have so many values that follow on another.
+        if 2 * union.joined >= card
             && may_be_runs(card, kernels.check_array(tail.get(2 * start..2 * end)?)?)
         {
             return None;
@@ -1193,8 +1194,8 @@ fn check_untouched<K: Kernels>(
 #[inline(never)]
 fn conflict(scratch: &mut Scratch, three: &Three<'_>, key: u64) -> Stop {
     let Three { base, cur, win } = three;
-    let found = if base.card == 0 && cur.kind == Kind::Array && win.kind == Kind::Array {
-        portable::first_common(cur.bytes, win.bytes).map(|low| (u32::from(low), false, true))
+    let found = if [base, cur, win].iter().all(|one| one.kind == Kind::Array) {
+        portable::first_difference(base.bytes, cur.bytes, win.bytes)
     } else {
         first_difference(scratch.bits(), three, |base, cur, win| (cur & win) ^ base)
     };

@@ -153,7 +153,7 @@ pub(crate) struct BitCounts {
 pub(crate) struct PairUnion {
     pub(crate) values: usize,
     pub(crate) containers: usize,
-    /// Values that follow on the one before.
+    /// Values that follow on the one before, or more.
     pub(crate) joined: u32,
 }
 

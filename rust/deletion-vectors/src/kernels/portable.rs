@@ -79,16 +79,21 @@ pub(crate) fn first_unordered_value(values: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// The first value that two strictly increasing arrays have in common.
+/// The first value of strictly increasing arrays that is in `cur` and in `win` but not in `base`, or the other way round;
+/// whether it is in `base`, and whether it is in `cur`.
 #[cold]
-pub(crate) fn first_common(left: &[u8], right: &[u8]) -> Option<u16> {
-    let (mut left, mut right) = (left.as_chunks::<2>().0.iter(), right.as_chunks::<2>().0.iter());
-    let (mut a, mut b) = (left.next()?, right.next()?);
+pub(crate) fn first_difference(base: &[u8], cur: &[u8], win: &[u8]) -> Option<(u32, bool, bool)> {
+    let mut lists = [base, cur, win].map(|list| list.as_chunks::<2>().0);
+    let first = |list: &[[u8; 2]]| list.first().map(|value| u32::from(u16::from_le_bytes(*value)));
     loop {
-        match u16::from_le_bytes(*a).cmp(&u16::from_le_bytes(*b)) {
-            std::cmp::Ordering::Less => a = left.next()?,
-            std::cmp::Ordering::Greater => b = right.next()?,
-            std::cmp::Ordering::Equal => return Some(u16::from_le_bytes(*a)),
+        let firsts = lists.map(first);
+        let value = firsts.into_iter().flatten().min()?;
+        let [in_base, in_cur, in_win] = firsts.map(|first| first == Some(value));
+        if (in_cur && in_win) != in_base {
+            return Some((value, in_base, in_cur));
+        }
+        for (list, has_it) in lists.iter_mut().zip([in_base, in_cur, in_win]) {
+            *list = &list[usize::from(has_it)..];
         }
     }
 }

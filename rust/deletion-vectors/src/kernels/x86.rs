@@ -494,12 +494,13 @@ mod avx2 {
         }
     }
 
-    /// Lanes of 16 bits, of which all bits are equal, as a mask.
+    /// The lanes of 16 bits, of which all bits are equal, as a mask.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    #[allow(clippy::cast_sign_loss, reason = "a mask of 8 bits")]
-    fn mask_of_values(lanes: __m128i) -> u32 {
-        _mm_movemask_epi8(_mm_packs_epi16(lanes, _mm_setzero_si128())) as u32
+    #[allow(clippy::cast_sign_loss, reason = "a mask of 16 bits")]
+    fn mask_of_values(lanes: __m256i) -> u32 {
+        let (low, high) = (_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
     }
 
     /// Where the numbers that came twice are gathered while a list is split: behind what the union can have at most, if
@@ -527,30 +528,35 @@ mod avx2 {
         common: usize,
         most: usize,
         /// For each lane how many values follow on the one before, as a negative number.
-        joined: __m128i,
+        joined: __m256i,
     }
 
     impl SplitArrays<'_> {
-        /// Goes on with values and those one in front of each, in the lanes of `mask`, of which all bits are set in `lanes`.
+        /// Goes on with 16 values and those one in front of each, in the lanes of `mask`, of which all bits are set in
+        /// `lanes`.
         ///
         /// # Safety
         /// `out` must hold what has been looked at, this block and another one.
         #[inline]
         #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-        unsafe fn step(&mut self, block: __m128i, previous: __m128i, mask: u32, lanes: __m128i) {
-            let again = mask_of_values(_mm_cmpeq_epi16(block, previous)) & mask;
-            let after = _mm_add_epi16(previous, _mm_set1_epi16(1));
-            let follows = _mm_and_si128(_mm_cmpeq_epi16(block, after), lanes);
-            self.joined = _mm_add_epi16(self.joined, follows);
+        unsafe fn step(&mut self, block: __m256i, previous: __m256i, mask: u32, lanes: __m256i) {
+            let again = mask_of_values(_mm256_cmpeq_epi16(block, previous)) & mask;
+            let after = _mm256_add_epi16(previous, _mm256_set1_epi16(1));
+            let follows = _mm256_and_si256(_mm256_cmpeq_epi16(block, after), lanes);
+            self.joined = _mm256_add_epi16(self.joined, follows);
             let once = mask & !again;
-            let common = self.place + self.common.min(self.most);
-            // SAFETY: see above; what came twice and what did not are no more than what has been looked at.
-            unsafe {
-                put_half(self.out, self.written, compress_values(once, block));
-                put_half(self.out, common, compress_values(again, block));
+            let halves = [_mm256_castsi256_si128(block), _mm256_extracti128_si256::<1>(block)];
+            for (shift, half) in [0, 8].into_iter().zip(halves) {
+                let (once, again) = (once >> shift & 0xff, again >> shift & 0xff);
+                let common = self.place + self.common.min(self.most);
+                // SAFETY: see above; what came twice and what did not are no more than what has been looked at.
+                unsafe {
+                    put_half(self.out, self.written, compress_values(once, half));
+                    put_half(self.out, common, compress_values(again, half));
+                }
+                self.written += 2 * once.count_ones() as usize;
+                self.common += 2 * again.count_ones() as usize;
             }
-            self.written += 2 * once.count_ones() as usize;
-            self.common += 2 * again.count_ones() as usize;
         }
     }
 
@@ -558,45 +564,36 @@ mod avx2 {
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[allow(
         clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "lengths below 65536, and a mask of 16 bits"
+        clippy::cast_possible_wrap,
+        reason = "lengths below 65536, and numbers of lanes"
     )]
     pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
-        if merged.len() < 18 || out.len() < merged.len() + SLACK {
+        if merged.len() < 34 || out.len() < merged.len() + SLACK {
             return portable::split_arrays(merged, base, out);
         }
         let place = place_for_common(merged, base, 16)?;
         out[..2].copy_from_slice(&merged[..2]);
-        let zero = _mm_setzero_si128();
-        let mut split =
-            SplitArrays { out, written: 2, place, common: 0, most: base.len(), joined: zero };
-        let start = merged.as_ptr();
-        let ones = _mm_set1_epi8(-1);
+        let joined = _mm256_setzero_si256();
+        let mut split = SplitArrays { out, written: 2, place, common: 0, most: base.len(), joined };
+        let ones = _mm256_set1_epi8(-1);
         let mut at = 2;
-        while at + 16 <= merged.len() {
+        while at + 32 <= merged.len() {
             // SAFETY: the block ends within `merged`, and `out` has so much and `SLACK` more.
-            unsafe {
-                let block = _mm_loadu_si128(start.add(at).cast());
-                split.step(block, _mm_loadu_si128(start.add(at - 2).cast()), 0xff, ones);
-            }
-            at += 16;
+            unsafe { split.step(load(merged, at), load(merged, at - 2), 0xffff, ones) };
+            at += 32;
         }
         if at < merged.len() {
-            // The last 8, of which the lowest lanes have been looked at.
-            let from = merged.len() - 16;
+            // The last 16, of which the lowest lanes have been looked at.
+            let from = merged.len() - 32;
             let done = (at - from) / 2;
-            let mask = 0xff << done & 0xff;
-            let lanes = _mm_set_epi16(7, 6, 5, 4, 3, 2, 1, 0);
-            let lanes = _mm_cmpgt_epi16(lanes, _mm_set1_epi16(done as i16 - 1));
+            let lanes = _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+            let lanes = _mm256_cmpgt_epi16(lanes, _mm256_set1_epi16(done as i16 - 1));
+            let mask = 0xffff << done & 0xffff;
             // SAFETY: as above; `from` is at least 2.
-            unsafe {
-                let block = _mm_loadu_si128(start.add(from).cast());
-                split.step(block, _mm_loadu_si128(start.add(from - 2).cast()), mask, lanes);
-            }
+            unsafe { split.step(load(merged, from), load(merged, from - 2), mask, lanes) };
         }
         let SplitArrays { out, written, common, joined, .. } = split;
-        let sums = _mm_madd_epi16(joined, _mm_set1_epi16(-1));
-        let joined = sum(_mm256_inserti128_si256::<1>(_mm256_setzero_si256(), sums));
+        let joined = sum(_mm256_madd_epi16(joined, ones));
         let values = (written / 2) as u32;
         is_base(out, place, common, base).then_some((values, values - joined))
     }
@@ -768,12 +765,25 @@ mod avx2 {
             if end > payload.len() {
                 return false;
             }
+            let pairs = |values: __m128i| {
+                let values = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(values));
+                _mm256_or_si256(values, key)
+            };
+            // What is written behind the container is overwritten by the next one, or slack.
             while at < end {
-                // What is written behind the container is overwritten by the next one, or slack.
-                let values = _mm256_cvtepu16_epi32(load_eight(payload, at));
-                let pairs = _mm256_or_si256(_mm256_slli_epi32::<16>(values), key);
-                store(out, 2 * at, pairs);
-                at = (at + 16).min(end);
+                if at + 32 <= payload.len() {
+                    // Whether there are more than 8 is as good as random: two blocks in any case.
+                    // SAFETY: they end within `payload`, and `out` has room for that many pairs.
+                    unsafe {
+                        let values = load(payload, at);
+                        put(out, 2 * at, pairs(_mm256_castsi256_si128(values)));
+                        put(out, 2 * at + 32, pairs(_mm256_extracti128_si256::<1>(values)));
+                    }
+                    at = (at + 32).min(end);
+                } else {
+                    store(out, 2 * at, pairs(load_eight(payload, at)));
+                    at = (at + 16).min(end);
+                }
             }
         }
         wrong == 0 && at == payload.len() && pairs_ascend(&out[..2 * payload.len()])
@@ -804,20 +814,18 @@ mod avx2 {
         let low_half = _mm256_set1_epi32(0xffff);
         let one = _mm256_set1_epi32(1);
         let mut union = PairUnion { values: 1, containers: 1, joined: 0 };
-        let (mut shared, mut at) = (0, 4);
+        let (mut shared, mut at, mut joined) = (0, 4, _mm256_setzero_si256());
         while at < merged.len() {
             // SAFETY: see the length above.
             let (pairs, before, lanes, next) = unsafe { load_with_previous(merged, at) };
             let again = mask_of(_mm256_cmpeq_epi32(pairs, before)) & lanes;
+            let follows = _mm256_cmpeq_epi32(pairs, _mm256_add_epi32(before, one));
+            joined = _mm256_sub_epi32(joined, follows);
             let once = lanes & !again;
             let (left, left_before) = (compress(once, pairs), compress(once, before));
             let left_lanes = _bzhi_u32(0xff, once.count_ones());
-            let same_key = mask_of(_mm256_cmpeq_epi32(
-                _mm256_srli_epi32::<16>(left),
-                _mm256_srli_epi32::<16>(left_before),
-            ));
-            let follows = mask_of(_mm256_cmpeq_epi32(left, _mm256_add_epi32(left_before, one)));
-            union.joined += (follows & same_key & left_lanes).count_ones();
+            let differ = _mm256_srli_epi32::<16>(_mm256_xor_si256(left, left_before));
+            let same_key = mask_of(_mm256_cmpeq_epi32(differ, _mm256_setzero_si256()));
             let values = _mm256_and_si256(left, low_half);
             let values = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(values, values));
             // SAFETY: there is room for all values that have been looked at, these and more.
@@ -837,6 +845,7 @@ mod avx2 {
             shared += 4 * again.count_ones() as usize;
             at = next;
         }
+        union.joined = sum(joined);
         is_base(common, 0, shared, base).then_some(union)
     }
 
