@@ -116,90 +116,60 @@ pub(crate) const NO_KEY: u32 = 1 << 16;
 /// Bytes of the average container up to which a bucket of arrays is sparse.
 const SPARSE_BYTES: usize = 64;
 
-/// What is left of a sparse bucket, for walking over it with as little as possible to do for each container, none of
-/// which has been checked.
-#[derive(Debug)]
-pub(crate) struct Lane<'a> {
-    heads: &'a [[u8; 4]],
-    flags: &'a [u8],
-    offsets: &'a [[u8; 4]],
-    payload: &'a [u8],
-    /// How far behind the start of the bitmap `payload` begins.
-    place: usize,
-    next: usize,
-    /// The next container's; [`NO_KEY`] at the end.
-    pub(crate) key: u32,
-    card: u32,
-    /// Values of the containers passed.
-    passed: u64,
-}
-
-/// A container of a [`Lane`], unchecked, or nothing.
+/// Containers that stand one behind the other, none of which has been checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece<'a> {
-    /// Values or runs.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) is_runs: bool,
-    /// Number of values as it is declared; zero where there is no container.
-    pub(crate) card: u32,
-    /// What lies behind it.
-    rest: &'a [u8],
-}
-
-impl<'a> Lane<'a> {
-    #[inline(always)]
-    fn go_to(&mut self, index: usize) {
-        self.next = index;
-        let head = self.heads.get(index).map(|head| u32::from_le_bytes(*head));
-        (self.key, self.card) = head.map_or((NO_KEY, 0), |head| (head & 0xffff, (head >> 16) + 1));
-    }
-
-    /// The next container if it has this key, else nothing. None where it cannot be had so easily.
-    #[inline(always)]
-    pub(crate) fn piece(&self, key: u32) -> Option<Piece<'a>> {
-        let Lane { payload, next, .. } = *self;
-        // Whether it has the key is as good as random: no branch.
-        let here = self.key == key;
-        let card = if here { self.card } else { 0 };
-        let offset = self.offsets.get(next).map(|offset| u32::from_le_bytes(*offset));
-        if here & offset.is_some_and(|offset| offset as usize != self.place) {
-            return None;
-        }
-        let flag = self.flags.get(next >> 3).copied().unwrap_or(0);
-        if here & (flag >> (next & 7) & 1 == 1) {
-            let (count, runs) = payload.split_first_chunk::<2>()?;
-            let (bytes, rest) =
-                runs.split_at_checked(4 * usize::from(u16::from_le_bytes(*count)))?;
-            return (!bytes.is_empty()).then_some(Piece { bytes, is_runs: true, card, rest });
-        }
-        let (bytes, rest) = payload.split_at_checked(2 * card as usize)?;
-        (card <= ARRAY_MAX).then_some(Piece { bytes, is_runs: false, card, rest })
-    }
-
-    /// Goes on behind what [`Self::piece`] gave for this key.
-    #[inline(always)]
-    pub(crate) fn pass(&mut self, key: u32, piece: &Piece<'a>) {
-        self.place += self.payload.len() - piece.rest.len();
-        self.passed += u64::from(piece.card);
-        self.payload = piece.rest;
-        self.go_to(self.next + usize::from(self.key == key));
-    }
-}
-
-/// Array containers that stand one behind the other, none of which has been checked.
-#[derive(Debug)]
 pub(crate) struct Stretch<'a> {
     /// Key and cardinality of each.
     pub(crate) heads: &'a [[u8; 4]],
+    /// Index in `flags`, which are those of the whole bucket, of the first.
+    first: usize,
+    flags: &'a [u8],
+    /// Empty where the bucket has none.
     pub(crate) offsets: &'a [[u8; 4]],
     /// The offset at which the first is to stand.
     pub(crate) place: usize,
-    /// The values of all.
+    /// Their bytes, and perhaps what stands behind them.
     pub(crate) payload: &'a [u8],
 }
 
-impl Stretch<'_> {
-    const EMPTY: Stretch<'static> = Stretch { heads: &[], offsets: &[], place: 0, payload: &[] };
+impl<'a> Stretch<'a> {
+    const EMPTY: Stretch<'static> =
+        Stretch { heads: &[], first: 0, flags: &[], offsets: &[], place: 0, payload: &[] };
+
+    /// Whether there are few bytes for each container, or few at all.
+    pub(crate) fn is_sparse(&self) -> bool {
+        self.payload.len() <= SPARSE_BYTES * (self.heads.len() + 16)
+    }
+
+    /// The same with a payload of their values alone. None where they are not all arrays.
+    #[inline]
+    pub(crate) fn arrays(&self) -> Option<Stretch<'a>> {
+        let (mut values, mut most) = (self.heads.len(), 0);
+        for head in self.heads {
+            let more = u32::from_le_bytes(*head) >> 16;
+            values += more as usize;
+            most = most.max(more);
+        }
+        if !self.flags.is_empty() || most >= ARRAY_MAX {
+            return None;
+        }
+        Some(Stretch { payload: self.payload.get(..2 * values)?, ..*self })
+    }
+
+    /// Whether the container with this index is marked as one of runs.
+    #[inline(always)]
+    pub(crate) fn is_runs(&self, index: usize) -> bool {
+        let bit = self.first + index;
+        self.flags.get(bit >> 3).is_some_and(|flags| flags >> (bit & 7) & 1 == 1)
+    }
+
+    /// Whether a container with this index that begins at byte `at` of the payload is where its offset says.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "compared as the 32 bits that are stored")]
+    pub(crate) fn is_at(&self, index: usize, at: usize) -> bool {
+        let place = (self.place + at) as u32;
+        self.offsets.get(index).is_none_or(|offset| u32::from_le_bytes(*offset) == place)
+    }
 }
 
 /// A place in a serialized bitmap.
@@ -402,35 +372,6 @@ impl<'a> Cursor<'a> {
         self.next == 0 && end <= self.at + SPARSE_BYTES * self.heads.len()
     }
 
-    /// What is left of the bucket, if the cursor stands in the one with key `high`.
-    #[inline(always)]
-    pub(crate) fn lane(&self, high: u64) -> Lane<'a> {
-        let mut lane = Lane {
-            heads: self.heads_of_bucket(high),
-            flags: self.flags,
-            offsets: self.offsets,
-            payload: self.data.get(self.at..self.limit).unwrap_or(&[]),
-            place: self.at - self.start,
-            next: 0,
-            key: NO_KEY,
-            card: 0,
-            passed: 0,
-        };
-        lane.go_to(self.next);
-        lane
-    }
-
-    /// Goes on to where `lane`, taken from here, has got to.
-    #[inline(always)]
-    pub(crate) fn follow(&mut self, lane: &Lane<'a>) -> Result<(), BitmapError> {
-        if lane.next == self.next {
-            return Ok(());
-        }
-        self.at = self.start + lane.place;
-        self.seen += lane.passed;
-        self.go_to(lane.next)
-    }
-
     /// Cardinality and bits of the container the cursor stands on, unchecked, if it is a bitset and not the last of the
     /// file.
     #[inline]
@@ -466,46 +407,44 @@ impl<'a> Cursor<'a> {
         head.map_or(NO_KEY, |head| u32::from(u16_at(head, 0)))
     }
 
-    /// The containers in front of key `until`, if the cursor stands in the bucket with key `high`. None where they are
-    /// not all arrays.
+    /// The containers in front of key `until`, if the cursor stands in the bucket with key `high`.
     #[inline]
-    pub(crate) fn stretch(&self, high: u64, until: u32) -> Option<Stretch<'a>> {
+    pub(crate) fn stretch(&self, high: u64, until: u32) -> Stretch<'a> {
         let heads = self.heads_of_bucket(high).get(self.next..).unwrap_or(&[]);
         let heads = match heads.last() {
-            None => return Some(Stretch::EMPTY),
+            None => return Stretch::EMPTY,
             Some(last) if u32::from(u16_at(last, 0)) < until => heads,
             Some(_) => {
                 heads.split_at(heads.partition_point(|head| u32::from(u16_at(head, 0)) < until)).0
             }
         };
-        if self.bucket_has_runs() {
-            return None;
-        }
-        let (mut values, mut most) = (heads.len(), 0);
-        for head in heads {
-            let more = u32::from_le_bytes(*head) >> 16;
-            values += more as usize;
-            most = most.max(more);
-        }
-        if most >= ARRAY_MAX {
-            return None;
-        }
-        Some(Stretch {
+        let next = self.next + heads.len();
+        let behind = self.offsets.get(next).map(|offset| u32::from_le_bytes(*offset) as usize);
+        // If that is not where they end, it will be found.
+        let end = behind.map_or(self.limit, |offset| self.start + offset).min(self.limit);
+        Stretch {
             heads,
-            offsets: self.offsets.get(self.next..self.next + heads.len())?,
+            first: self.next,
+            flags: self.flags,
+            offsets: self.offsets.get(self.next..next).unwrap_or(&[]),
             place: self.at - self.start,
-            payload: self.data.get(self.at..self.limit)?.get(..2 * values)?,
-        })
+            payload: self.data.get(self.at..end).unwrap_or(&[]),
+        }
     }
 
-    /// Goes on behind containers that have been checked, taken from here.
+    /// Goes on behind containers of `stretch`, taken from here, that have been checked, with what they take.
     #[inline]
-    pub(crate) fn pass(&mut self, stretch: &Stretch<'a>) -> Result<(), BitmapError> {
+    pub(crate) fn pass(
+        &mut self,
+        stretch: &Stretch<'a>,
+        bytes: usize,
+        rows: u64,
+    ) -> Result<(), BitmapError> {
         if stretch.heads.is_empty() {
             return Ok(());
         }
-        self.at += stretch.payload.len();
-        self.seen += (stretch.payload.len() / 2) as u64;
+        self.at += bytes;
+        self.seen += rows;
         self.go_to(self.next + stretch.heads.len())
     }
 

@@ -14,12 +14,12 @@
 //! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
 //! which is always safe.
 
-use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Piece, Stretch, first_row_of};
+use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Stretch, first_row_of};
 use crate::error::BitmapError;
-use crate::format::{ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, run_bytes, u16_at, u32_at};
-use crate::kernels::{
-    Kernels, Level, MAP_VALUES, Map, Portable, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work, portable,
+use crate::format::{
+    ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, plain_bytes, run_bytes, u16_at, u32_at,
 };
+use crate::kernels::{FlatRuns, Kernels, Level, MAP_VALUES, Map, Portable, SLACK, Work, portable};
 use crate::writer::{
     NoSpace, SMALL_HEADER, Slots, Writer, Written, count_word, head_word, offset_word,
     smallest_kind,
@@ -451,10 +451,6 @@ fn merge_with<K: Kernels>(
                     Flat::NotUntil(key) => flat_from = key,
                 }
             }
-            let until = flat_from;
-            if kernels.run(UniteSparse { writer, cursors, high: bucket, until, rows })? {
-                continue;
-            }
         }
         if unite_bitsets(kernels, &mut writer, &mut cursors, key)? {
             continue;
@@ -539,12 +535,13 @@ const FLAT_BYTES: usize = 128 << 10;
 /// What came of [`unite_flat`].
 enum Flat {
     United,
-    /// The containers up to this key have anything wrong about them, or are not all arrays and best kept as arrays.
+    /// The containers up to this key have anything wrong about them, or there is something among them or in their union
+    /// that is not best kept in a few values or runs.
     NotUntil(u32),
 }
 
-/// Unites the next containers of a sparse bucket as if they were one list of rows. With few values in a container that
-/// is less work than what each container takes by itself.
+/// Unites the next containers of a sparse bucket as if they were one list of rows, or of runs. With few of them in a
+/// container that is less work than what each container takes by itself.
 #[inline(always)]
 fn unite_flat<K: Kernels>(
     kernels: K,
@@ -558,34 +555,39 @@ fn unite_flat<K: Kernels>(
         .map(|one| one.key_behind(high, FLAT_CONTAINERS))
         .into_iter()
         .fold(NO_KEY, u32::min);
-    let (Some(base), Some(cur), Some(win)) = (
-        cursors.base.stretch(high, until),
-        cursors.cur.stretch(high, until),
-        cursors.win.stretch(high, until),
-    ) else {
-        return Ok(Flat::NotUntil(until));
+    let stretches = [&cursors.base, &cursors.cur, &cursors.win].map(|one| one.stretch(high, until));
+    let done = match flat_arrays(kernels, scratch, writer, &stretches, rows) {
+        None => kernels.run(FlatRunsWork { scratch, writer, stretches: &stretches, rows }),
+        done => done,
     };
-    let stretches = [&base, &cur, &win];
-    let Some(written) = flat_union(kernels, scratch, writer, stretches, rows) else {
-        return Ok(Flat::NotUntil(until));
-    };
+    let Some((written, passed)) = done else { return Ok(Flat::NotUntil(until)) };
     writer.skip(written);
-    cursors.base.pass(&base).map_err(in_role(Role::Base))?;
-    cursors.cur.pass(&cur).map_err(in_role(Role::Current))?;
-    cursors.win.pass(&win).map_err(in_role(Role::Winner))?;
+    let (cursors, roles) = (
+        [&mut cursors.base, &mut cursors.cur, &mut cursors.win],
+        [Role::Base, Role::Current, Role::Winner],
+    );
+    for (((cursor, role), stretch), (bytes, rows)) in
+        cursors.into_iter().zip(roles).zip(&stretches).zip(passed)
+    {
+        cursor.pass(stretch, bytes, rows).map_err(in_role(role))?;
+    }
     Ok(Flat::United)
 }
 
-/// Writes the union of `cur` and `win` behind what has been written. None, with nothing that counts as written, if it
-/// is not as simple.
+/// What was written, and of each stretch the bytes and the rows that it has.
+type FlatUnion = (Written, [(usize, u64); 3]);
+
+/// Writes the union of arrays behind what has been written. None, with nothing that counts as written, if it is not as
+/// simple.
 #[inline(always)]
-fn flat_union<K: Kernels>(
+fn flat_arrays<K: Kernels>(
     kernels: K,
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
-    [base, cur, win]: [&Stretch<'_>; 3],
+    [base, cur, win]: &[Stretch<'_>; 3],
     rows: u64,
-) -> Option<Written> {
+) -> Option<FlatUnion> {
+    let (base, cur, win) = (&base.arrays()?, &cur.arrays()?, &win.arrays()?);
     let pairs = |stretch: &Stretch<'_>| 2 * stretch.payload.len();
     let most = 4 * (cur.heads.len() + win.heads.len());
     let both = pairs(cur) + pairs(win);
@@ -600,8 +602,7 @@ fn flat_union<K: Kernels>(
     let (merged, keys, starts) = (next(both)?, next(most)?, next(most)?);
     let common = next(pairs(base))?;
     for (stretch, pairs) in [(base, &mut *base_pairs), (cur, cur_pairs), (win, win_pairs)] {
-        let Stretch { heads, offsets, place, payload } = *stretch;
-        if !kernels.flatten(heads, offsets, place, payload, pairs) {
+        if !kernels.flatten(stretch, pairs) {
             return None;
         }
     }
@@ -637,12 +638,17 @@ fn flat_union<K: Kernels>(
         }
         end = start;
     }
-    Some(Written {
+    let written = Written {
         containers: union.containers,
         len: 2 * union.values,
         rows: union.values as u64,
         runs: false,
-    })
+    };
+    let passed = |stretch: &Stretch<'_>| {
+        let bytes = stretch.payload.len();
+        (bytes, (bytes / 2) as u64)
+    };
+    Some((written, [passed(base), passed(cur), passed(win)]))
 }
 
 /// Whether runs may be smaller than an array, or may be later on, when the rest of the bitmap is known.
@@ -651,150 +657,154 @@ const fn may_be_runs(card: u32, runs: u32) -> bool {
     2 * runs <= card
 }
 
-/// Unites the containers of a sparse bucket up to the first that is not small or has anything wrong about it, which
-/// is left to [`unite_next`]. False if that is already the next one.
-struct UniteSparse<'u, 'a, 'o> {
+/// The arguments of [`flat_runs`]. Apart from its caller, which has no registers left for it.
+struct FlatRunsWork<'u, 'a, 'o> {
+    scratch: &'u mut Scratch,
     writer: &'u mut Writer<'o>,
-    cursors: &'u mut Cursors<'a>,
-    /// Key of the bucket.
-    high: u64,
-    /// Key of the first container to leave alone, or [`NO_KEY`].
-    until: u32,
-    /// Rows of the bucket must lie below.
+    stretches: &'u [Stretch<'a>; 3],
     rows: u64,
 }
 
-impl Work for UniteSparse<'_, '_, '_> {
-    type Done = Result<bool, Stop>;
+impl Work for FlatRunsWork<'_, '_, '_> {
+    type Done = Option<FlatUnion>;
 
     #[inline(always)]
     fn on<K: Kernels>(self, kernels: K) -> Self::Done {
-        unite_sparse(kernels, self)
+        flat_runs(kernels, self)
     }
 }
 
-/// See [`UniteSparse`].
+/// Bytes of a list of the runs of one side in [`flat_runs`] at most: all of its lists fit into [`FLAT_BYTES`].
+const SPAN_BYTES: usize = 8 << 10;
+
+/// As [`flat_arrays`], for arrays and runs.
+///
+/// Where each of `cur` and `win` is a list of runs that do not overlap, the number of them that hold a row is the number
+/// of starts up to it less the number of ends in front of it. So starts and ends can be put in order apart from each
+/// other, whichever belong together, and pairing them in this order gives runs that hold each row as often as before. If
+/// those do not overlap but for some that come twice, these are what both sides have in common.
 #[inline(always)]
-fn unite_sparse<K: Kernels>(
+fn flat_runs<K: Kernels>(
     kernels: K,
-    UniteSparse { writer, cursors, high, until, rows }: UniteSparse<'_, '_, '_>,
-) -> Result<bool, Stop> {
-    let mut base = cursors.base.lane(high);
-    let mut cur = cursors.cur.lane(high);
-    let mut win = cursors.win.lane(high);
-    let containers = writer.containers();
-    let Some(slots) = writer.slots() else { return Ok(false) };
-    let mut union = SmallContainers { slots, written: Written::default(), containers, rows };
-    loop {
-        let key = base.key.min(cur.key).min(win.key);
-        if key >= until {
-            break;
-        }
-        let (Some(b), Some(c), Some(w)) = (base.piece(key), cur.piece(key), win.piece(key)) else {
-            break;
-        };
-        let done = if b.is_runs || c.is_runs || w.is_runs {
-            union.add_runs(kernels, key, [b, c, w])
-        } else {
-            union.add_array(kernels, key, [b, c, w])
-        };
-        if done.is_none() {
-            break;
-        }
-        base.pass(key, &b);
-        cur.pass(key, &c);
-        win.pass(key, &w);
+    FlatRunsWork { scratch, writer, stretches, rows }: FlatRunsWork<'_, '_, '_>,
+) -> Option<FlatUnion> {
+    if stretches.iter().any(|stretch| !stretch.is_sparse()) {
+        return None;
     }
-    let written = union.written;
-    let moved = written.containers != 0;
-    writer.skip(written);
-    cursors.base.follow(&base).map_err(in_role(Role::Base))?;
-    cursors.cur.follow(&cur).map_err(in_role(Role::Current))?;
-    cursors.win.follow(&win).map_err(in_role(Role::Winner))?;
-    Ok(moved)
+    let [base, cur, win] = stretches;
+    // An array has a run for every two bytes at most, which makes four in each list.
+    let bytes = |stretch: &Stretch<'_>| (2 * stretch.payload.len()).min(SPAN_BYTES);
+    let both = bytes(cur) + bytes(win);
+    let most = 4 * (cur.heads.len() + win.heads.len());
+    let needed = 4 * bytes(base) + 4 * both + most + 11 * SLACK;
+    debug_assert!(needed <= FLAT_BYTES);
+    let mut memory = scratch.memory(needed.next_power_of_two());
+    let mut next = |len: usize| memory.split_off_mut(..len + SLACK);
+    let (base_starts, base_ends) = (next(bytes(base))?, next(bytes(base))?);
+    // Those of both sides, and later on of their union.
+    let (starts, ends) = (next(both + SLACK)?, next(both + SLACK)?);
+    let (merged_starts, merged_ends) = (next(both)?, next(both)?);
+    let (firsts, common) = (next(most)?, next(2 * bytes(base) + SLACK)?);
+    let base = kernels.flatten_runs(base, base_starts, base_ends)?;
+    let (cur_starts, win_starts) = starts.split_at_mut(bytes(cur) + SLACK);
+    let (cur_ends, win_ends) = ends.split_at_mut(bytes(cur) + SLACK);
+    let cur = kernels.flatten_runs(cur, cur_starts, cur_ends)?;
+    let win = kernels.flatten_runs(win, win_starts, win_ends)?;
+    for (cur_list, win_list, merged) in
+        [(cur_starts, win_starts, &mut *merged_starts), (cur_ends, win_ends, merged_ends)]
+    {
+        kernels.merge_runs(cur_list.get(..4 * cur.runs)?, win_list.get(..4 * win.runs)?, merged);
+    }
+    let runs = 4 * (cur.runs + win.runs);
+    let merged = [merged_starts.get(..runs)?, merged_ends.get(..runs)?];
+    // The largest row.
+    if u64::from(u32_at(merged[1], runs.checked_sub(4)?)) >= rows {
+        return None;
+    }
+    let base_lists = [base_starts.get(..4 * base.runs)?, base_ends.get(..4 * base.runs)?];
+    let lists = [&mut *starts, &mut *ends, &mut *firsts];
+    let (runs, containers) = kernels.split_spans(merged, base_lists, lists, common)?;
+    let mut union = RunContainers {
+        starts,
+        ends,
+        nearly_runs: false,
+        containers: writer.containers(),
+        slots: writer.slots()?,
+        written: Written::default(),
+    };
+    let mut firsts =
+        firsts.as_chunks::<4>().0.get(..containers)?.iter().map(|at| u32::from_le_bytes(*at));
+    let mut first = firsts.next()? as usize;
+    let mut done = true;
+    for next in firsts.map(|at| at as usize).chain([runs]) {
+        done = done && union.add(kernels, first, next).is_some();
+        first = next;
+    }
+    let RunContainers { mut slots, written, nearly_runs, .. } = union;
+    // Of an array that would hardly be larger as runs the writer has to take note itself.
+    if !done || (nearly_runs && !written.runs) {
+        slots.clear_flags();
+        return None;
+    }
+    let passed = |flat: FlatRuns| (flat.bytes, flat.rows);
+    Some((written, [passed(base), passed(cur), passed(win)]))
 }
 
-/// The small containers of a union while they are being written.
-struct SmallContainers<'w> {
+/// The containers of a union of runs while they are being written.
+struct RunContainers<'w> {
+    /// Of all runs, as keys.
+    starts: &'w [u8],
+    ends: &'w [u8],
     slots: Slots<'w>,
     written: Written,
     /// Of the whole bitmap.
     containers: usize,
-    /// Rows of the bitmap must lie below.
-    rows: u64,
+    /// Whether there is an array that would be two bytes larger as runs.
+    nearly_runs: bool,
 }
 
-impl SmallContainers<'_> {
-    /// Adds the union of arrays, none of which has been checked. None, with nothing added, if that is not as simple.
+impl RunContainers<'_> {
+    /// Adds the container of the runs from index `first` up to `next`. None if it is not small.
     #[inline(always)]
-    fn add_array<K: Kernels>(
-        &mut self,
-        kernels: K,
-        key: u32,
-        pieces: [Piece<'_>; 3],
-    ) -> Option<()> {
-        let [base, cur, win] = pieces.map(|piece| piece.bytes);
-        if cur.len() + win.len() > 2 * SMALL {
-            return None;
-        }
-        let room = self.slots.tail.first_chunk_mut()?;
-        let (card, runs) = kernels.merge_small(base, cur, win, room)?;
-        if may_be_runs(card, runs) {
-            return None;
-        }
-        let len = 2 * card as usize;
-        let last = u32::from(u16_at(self.slots.tail, len - 2));
-        self.put(key, card, len, last)
-    }
-
-    /// As [`Self::add_array`], for runs.
-    #[inline(always)]
-    fn add_runs<K: Kernels>(&mut self, kernels: K, key: u32, pieces: [Piece<'_>; 3]) -> Option<()> {
-        let [base, cur, win] = pieces;
-        if cur.bytes.len() + win.bytes.len() > 4 * SMALL_RUNS
-            || pieces.iter().any(|piece| piece.card != 0 && !piece.is_runs)
-        {
-            return None;
-        }
-        let (count, rest) = self.slots.tail.split_first_chunk_mut::<2>()?;
-        let room = rest.first_chunk_mut()?;
-        let union = kernels.merge_small_runs(base.bytes, cur.bytes, win.bytes, room)?;
-        let SmallUnion { runs, card, cur: cur_card, win: win_card } = union;
-        // With both sides and the union as large as they should be, so is what they have in common.
-        if (cur_card, win_card, card + base.card) != (cur.card, win.card, cur.card + win.card)
-            || smallest_kind(card, runs, self.containers) != Kind::Runs
-        {
-            return None;
-        }
-        *count = count_word(runs);
+    fn add<K: Kernels>(&mut self, kernels: K, first: usize, next: usize) -> Option<()> {
+        let starts = self.starts.get(4 * first..4 * next + SLACK)?;
+        let ends = self.ends.get(4 * first..4 * next + SLACK)?;
+        let runs = u32::try_from(next - first).ok()?;
+        let (count, room) = self.slots.tail.split_first_chunk_mut::<2>()?;
+        let card = kernels.put_runs(starts, ends, room.get_mut(..4 * (next - first) + SLACK)?);
         let index = self.slots.next + self.written.containers;
-        let len = run_bytes(runs);
-        let last = u32_at(self.slots.tail, len - 4);
-        self.slots.flags.get(index >> 3)?;
-        self.put(key, card, len, (last & 0xffff) + (last >> 16))?;
-        *self.slots.flags.get_mut(index >> 3)? |= 1 << (index & 7);
-        self.written.runs = true;
-        Some(())
-    }
-
-    /// Adds what stands at the start of the tail.
-    #[inline(always)]
-    fn put(&mut self, key: u32, card: u32, len: usize, last: u32) -> Option<()> {
-        if u64::from(key + 1) << 16 > self.rows && u64::from(key << 16 | last) >= self.rows {
-            return None;
-        }
+        let len = match smallest_kind(card, runs, self.containers) {
+            Kind::Runs => {
+                *count = count_word(runs);
+                *self.slots.flags.get_mut(index >> 3)? |= 1 << (index & 7);
+                self.written.runs = true;
+                run_bytes(runs)
+            }
+            Kind::Array => {
+                let pairs = starts.as_chunks::<4>().0.iter().zip(ends.as_chunks::<4>().0);
+                let values = pairs
+                    .take(next - first)
+                    .flat_map(|(start, end)| u16_at(start, 0)..=u16_at(end, 0));
+                let room = self.slots.tail.get_mut(..2 * card as usize)?;
+                for (slot, value) in room.as_chunks_mut::<2>().0.iter_mut().zip(values) {
+                    *slot = value.to_le_bytes();
+                }
+                self.nearly_runs |= run_bytes(runs) == plain_bytes(card) + 2;
+                plain_bytes(card)
+            }
+            Kind::Bitset => return None,
+        };
         let Slots { heads, offsets, tail, place, .. } = &mut self.slots;
-        let Written { containers, len: before, rows, .. } = &mut self.written;
-        let head = heads.get_mut(*containers)?;
+        let head = heads.get_mut(self.written.containers)?;
+        *head = head_word(u32_at(starts, 0) >> 16, card);
+        if let Some(offset) = offsets.get_mut(self.written.containers) {
+            *offset = offset_word(*place + self.written.len);
+        }
         let (_, rest) = std::mem::take(tail).split_at_mut_checked(len)?;
         *tail = rest;
-        *head = head_word(key, card);
-        if let Some(offset) = offsets.get_mut(*containers) {
-            *offset = offset_word(*place + *before);
-        }
-        *containers += 1;
-        *before += len;
-        *rows += u64::from(card);
+        self.written.containers += 1;
+        self.written.len += len;
+        self.written.rows += u64::from(card);
         Some(())
     }
 }
@@ -888,33 +898,6 @@ fn unite<K: Kernels>(
     let card = cur.card + win.card - base.card;
     if card > CONTAINER_VALUES {
         return Ok(false);
-    }
-    let all = |kind| cur.kind == kind && win.kind == kind && (base.card == 0 || base.kind == kind);
-    if all(Kind::Array)
-        && (cur.card + win.card) as usize <= SMALL
-        && let Some(room) = writer.tail().first_chunk_mut::<{ 2 * SMALL }>()
-    {
-        let union = kernels.merge_small(base.bytes, cur.bytes, win.bytes, room);
-        return match union {
-            Some(counts) => finish_array(writer, key, counts, card),
-            None => Ok(false),
-        };
-    }
-    if all(Kind::Runs)
-        && cur.bytes.len() + win.bytes.len() <= 4 * SMALL_RUNS
-        && let Some((place, rest)) = writer.tail().split_first_chunk_mut::<2>()
-        && let Some(room) = rest.first_chunk_mut::<{ 4 * SMALL_RUNS }>()
-        && let Some(SmallUnion { runs, card: count, .. }) =
-            kernels.merge_small_runs(base.bytes, cur.bytes, win.bytes, room)
-    {
-        *place = count_word(runs);
-        if count != card {
-            return Err(Stop::Internal("the union of two lists of runs is wrong"));
-        }
-        if smallest_kind(card, runs, writer.containers()) == Kind::Runs {
-            writer.commit(key, Kind::Runs, card, runs, run_bytes(runs));
-            return Ok(true);
-        }
     }
     unite_large(kernels, scratch, writer, key, three, card)
 }

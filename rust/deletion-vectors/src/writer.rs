@@ -485,6 +485,18 @@ pub(crate) struct Slots<'w> {
     pub(crate) place: usize,
 }
 
+impl Slots<'_> {
+    /// Takes back that any of the containers to come is one of runs.
+    pub(crate) fn clear_flags(&mut self) {
+        if let Some((first, rest)) =
+            self.flags.get_mut(self.next >> 3..).and_then(<[u8]>::split_first_mut)
+        {
+            *first &= !(0xff << (self.next & 7));
+            rest.fill(0);
+        }
+    }
+}
+
 /// What was written to [`Slots`].
 #[derive(Debug, Default)]
 pub(crate) struct Written {

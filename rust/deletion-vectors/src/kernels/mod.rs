@@ -8,6 +8,7 @@ pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
 
+use crate::cursor::Stretch;
 use crate::format::Bits;
 
 /// Something to be done with kernels. Not a closure, as those cannot be told to be inlined.
@@ -65,26 +66,6 @@ pub(crate) trait Kernels: Copy {
     /// `out` must hold all of `merged` and [`SLACK`] bytes more.
     fn split_arrays(self, merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)>;
 
-    /// Writes the union of two arrays of [`SMALL`] values together to `out`; gives the numbers of its values and of
-    /// its runs, or none when they are not strictly increasing or what the two have in common differs from `base`.
-    fn merge_small(
-        self,
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 2 * SMALL],
-    ) -> Option<(u32, u32)>;
-
-    /// As [`Self::merge_small`] for two lists of [`SMALL_RUNS`] runs together. None says less: what the two have in
-    /// common may still be `base`, as other runs.
-    fn merge_small_runs(
-        self,
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 4 * SMALL_RUNS],
-    ) -> Option<SmallUnion>;
-
     /// Sets the bits of the values of two arrays, and no others, and gives the number of bits set.
     ///
     /// `map` must be zero, and is again in the end.
@@ -108,22 +89,14 @@ pub(crate) trait Kernels: Copy {
         ends: &mut [u8],
     ) -> Option<(u32, u32)>;
 
-    /// Writes the values of array containers that stand one behind the other as pairs, laid out as runs are: the key of
-    /// the container where a run has its first value, the value where it has its length. So [`Self::merge_runs`] puts
-    /// them in order.
+    /// Writes the values of array containers as pairs, laid out as runs are: the key of the container where a run has its
+    /// first value, the value where it has its length. So [`Self::merge_runs`] puts them in order.
     ///
-    /// `payload`: the values, and nothing else; `place`: the offset at which the first is to stand. False when that is
-    /// not what `heads` and `offsets` say, or the values of a container are not strictly increasing; keys must be.
+    /// False when the payload of `arrays` is not what their heads and offsets say, or the values of a container are not
+    /// strictly increasing; keys must be.
     ///
     /// `out` must hold a pair for each value and [`SLACK`] bytes more.
-    fn flatten(
-        self,
-        heads: &[[u8; 4]],
-        offsets: &[[u8; 4]],
-        place: usize,
-        payload: &[u8],
-        out: &mut [u8],
-    ) -> bool;
+    fn flatten(self, arrays: &Stretch<'_>, out: &mut [u8]) -> bool;
 
     /// Writes each value of a result of [`Self::merge_runs`] on pairs of [`Self::flatten`] once to `out`, and for each
     /// container its first pair as a key to the first of `lists` and the index of that among the values of the union to
@@ -138,6 +111,40 @@ pub(crate) trait Kernels: Copy {
         out: &mut [u8],
         lists: [&mut [u8]; 3],
     ) -> Option<PairUnion>;
+
+    /// Writes the first and the last value of each run of small containers as pairs as those of [`Self::flatten`]; each
+    /// value of an array counts as a run.
+    ///
+    /// None when there is more than `starts` and `ends` hold less [`SLACK`], when a container is a bitset, or when
+    /// anything is wrong about one; keys must be strictly increasing.
+    fn flatten_runs(
+        self,
+        containers: &Stretch<'_>,
+        starts: &mut [u8],
+        ends: &mut [u8],
+    ) -> Option<FlatRuns>;
+
+    /// Of runs given by their first and their last values, each a result of [`Self::merge_runs`] on what
+    /// [`Self::flatten_runs`] gives for two sides: writes the union, as maximal runs within each container, as keys to
+    /// the first two of `lists`, and to the third the index of the first run of each container. Gives the numbers of its
+    /// runs and of its containers. None when runs overlap that are not the same, or when those that came twice are not
+    /// `base`.
+    ///
+    /// `lists` must hold as much as `starts` and [`SLACK`] bytes more, and the third a number for each container; `common`
+    /// as much as both of `base`, and twice [`SLACK`].
+    fn split_spans(
+        self,
+        spans: [&[u8]; 2],
+        base: [&[u8]; 2],
+        lists: [&mut [u8]; 3],
+        common: &mut [u8],
+    ) -> Option<(usize, usize)>;
+
+    /// Writes the runs of one container of a result of [`Self::split_spans`] as they are serialized, without their count;
+    /// gives the number of their values.
+    ///
+    /// `starts` and `ends` must be followed by [`SLACK`] bytes, which are passed with them, and `out` must hold as much.
+    fn put_runs(self, starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32;
 }
 
 /// What [`Kernels::merge_bits`] has counted.
@@ -157,27 +164,18 @@ pub(crate) struct PairUnion {
     pub(crate) joined: u32,
 }
 
-/// What [`Kernels::merge_small_runs`] finds.
+/// What [`Kernels::flatten_runs`] has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SmallUnion {
-    /// Runs of the union.
-    pub(crate) runs: u32,
-    /// Values of the union.
-    pub(crate) card: u32,
-    /// Values of `cur`.
-    pub(crate) cur: u32,
-    /// Values of `win`.
-    pub(crate) win: u32,
+pub(crate) struct FlatRuns {
+    /// Bytes of the containers.
+    pub(crate) bytes: usize,
+    pub(crate) runs: usize,
+    /// Values of the containers.
+    pub(crate) rows: u64,
 }
 
 /// Bytes behind a result that the loops may overwrite.
 pub(crate) const SLACK: usize = 64;
-
-/// The largest number of values for [`Kernels::merge_small`].
-pub(crate) const SMALL: usize = 32;
-
-/// The largest number of runs for [`Kernels::merge_small_runs`].
-pub(crate) const SMALL_RUNS: usize = 16;
 
 /// Values that a [`Map`] has room for.
 pub(crate) const MAP_VALUES: usize = 16_384;
@@ -209,13 +207,14 @@ macro_rules! kernels {
                 count_runs(bits: &Bits) -> u32;
                 merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
                 split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)>;
-                merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
-                merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<SmallUnion>;
                 arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32;
                 merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) -> ();
                 split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
-                flatten(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize, payload: &[u8], out: &mut [u8]) -> bool;
+                flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool;
                 split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], lists: [&mut [u8]; 3]) -> Option<PairUnion>;
+                flatten_runs(containers: &Stretch<'_>, starts: &mut [u8], ends: &mut [u8]) -> Option<FlatRuns>;
+                split_spans(spans: [&[u8]; 2], base: [&[u8]; 2], lists: [&mut [u8]; 3], common: &mut [u8]) -> Option<(usize, usize)>;
+                put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32;
             }
         }
     };

@@ -5,8 +5,9 @@
     reason = "indices are bounded by the lengths taken right before; counts are at most 65536"
 )]
 
-use super::{BitCounts, Kernels, MAP_VALUES, Map, PairUnion, SMALL, SMALL_RUNS, SmallUnion, Work};
-use crate::format::{Bits, USEFUL_RUNS_MAX};
+use super::{BitCounts, FlatRuns, Kernels, MAP_VALUES, Map, PairUnion, SLACK, Work};
+use crate::cursor::Stretch;
+use crate::format::{ARRAY_MAX, Bits, USEFUL_RUNS_MAX};
 
 /// See [`super::Kernels::run`].
 #[inline(never)]
@@ -268,38 +269,6 @@ pub(crate) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option
     (!wrong && shared == base.len()).then_some((count, count - joined))
 }
 
-/// See [`super::Kernels::merge_small`].
-#[inline(always)]
-pub(crate) fn merge_small(
-    base: &[u8],
-    cur: &[u8],
-    win: &[u8],
-    out: &mut [u8; 2 * SMALL],
-) -> Option<(u32, u32)> {
-    if !is_ascending(cur) || !is_ascending(win) {
-        return None;
-    }
-    let (cur, win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
-    let out = out.as_chunks_mut::<2>().0;
-    let mut bases = base.as_chunks::<2>().0.iter();
-    let (mut i, mut j, mut written) = (0, 0, 0);
-    while i < cur.len() && j < win.len() && written < out.len() {
-        let (left, right) = (u16::from_le_bytes(cur[i]), u16::from_le_bytes(win[j]));
-        out[written] = left.min(right).to_le_bytes();
-        written += 1;
-        if left == right && bases.next() != Some(&cur[i]) {
-            return None;
-        }
-        i += usize::from(left <= right);
-        j += usize::from(right <= left);
-    }
-    let rest = if i < cur.len() { &cur[i..] } else { &win[j..] };
-    out[written..written + rest.len()].copy_from_slice(rest);
-    written += rest.len();
-    let runs = check_array(out[..written].as_flattened())?;
-    bases.next().is_none().then_some((written as u32, runs))
-}
-
 /// A run as a number that sorts by its first value: that in the upper half, the number of further values in the lower.
 #[inline(always)]
 pub(crate) const fn run_key(run: u32) -> u32 {
@@ -357,39 +326,17 @@ pub(crate) fn split_runs(
     (!bad && bases.next().is_none()).then_some((written as u32, card))
 }
 
-/// See [`super::Kernels::merge_small_runs`].
-#[inline(always)]
-pub(crate) fn merge_small_runs(
-    base: &[u8],
-    cur: &[u8],
-    win: &[u8],
-    out: &mut [u8; 4 * SMALL_RUNS],
-) -> Option<SmallUnion> {
-    let (cur_card, win_card) = (check_runs(cur)?, check_runs(win)?);
-    let mut merged = [0; 4 * SMALL_RUNS];
-    merge_runs(cur, win, &mut merged);
-    let (runs, card) = split_runs(&merged[..cur.len() + win.len()], base, out, &mut [])?;
-    Some(SmallUnion { runs, card, cur: cur_card, win: win_card })
-}
-
 /// See [`super::Kernels::flatten`].
 #[inline(always)]
-pub(crate) fn flatten(
-    heads: &[[u8; 4]],
-    offsets: &[[u8; 4]],
-    place: usize,
-    payload: &[u8],
-    out: &mut [u8],
-) -> bool {
-    let mut values = payload.as_chunks::<2>().0;
+pub(crate) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
+    let mut values = arrays.payload.as_chunks::<2>().0;
     let mut slots = out.as_chunks_mut::<4>().0;
-    let mut place = place;
-    let mut wrong = heads.len() != offsets.len();
-    for (head, offset) in heads.iter().zip(offsets) {
+    let mut wrong = false;
+    for (index, head) in arrays.heads.iter().enumerate() {
         let head = u32::from_le_bytes(*head);
         let card = (head >> 16) as usize + 1;
         let key = head & 0xffff;
-        wrong |= u32::from_le_bytes(*offset) as usize != place;
+        wrong |= !arrays.is_at(index, arrays.payload.len() - 2 * values.len());
         let (Some((here, later)), Some((room, rest))) =
             (values.split_at_checked(card), slots.split_at_mut_checked(card))
         else {
@@ -404,9 +351,114 @@ pub(crate) fn flatten(
             *slot = (value << 16 | key).to_le_bytes();
         }
         (values, slots) = (later, rest);
-        place += 2 * card;
     }
     !wrong && values.is_empty()
+}
+
+/// See [`super::Kernels::flatten_runs`].
+#[inline(always)]
+pub(crate) fn flatten_runs(
+    containers: &Stretch<'_>,
+    starts: &mut [u8],
+    ends: &mut [u8],
+) -> Option<FlatRuns> {
+    let most = starts.len().min(ends.len()).checked_sub(SLACK)? / 4;
+    let starts = &mut starts.as_chunks_mut::<4>().0[..most];
+    let ends = &mut ends.as_chunks_mut::<4>().0[..most];
+    let mut flat = FlatRuns { bytes: 0, runs: 0, rows: 0 };
+    let mut wrong = false;
+    for (index, head) in containers.heads.iter().enumerate() {
+        let head = u32::from_le_bytes(*head);
+        let (key, card) = (head & 0xffff, (head >> 16) + 1);
+        wrong |= !containers.is_at(index, flat.bytes);
+        // The value that may come next at the least.
+        let (mut least, mut count) = (0, 0);
+        let mut add = |first: u32, last: u32| -> Option<()> {
+            wrong |= first < least || last > 0xffff;
+            least = last + 1;
+            count += least.wrapping_sub(first);
+            *starts.get_mut(flat.runs)? = (first << 16 | key).to_le_bytes();
+            *ends.get_mut(flat.runs)? = (last << 16 | key).to_le_bytes();
+            flat.runs += 1;
+            Some(())
+        };
+        let rest = containers.payload.get(flat.bytes..)?;
+        if containers.is_runs(index) {
+            let (runs, rest) = rest.split_first_chunk()?;
+            let runs = usize::from(u16::from_le_bytes(*runs));
+            for run in rest.get(..4 * runs)?.as_chunks::<4>().0 {
+                let run = u32::from_le_bytes(*run);
+                add(run & 0xffff, (run & 0xffff) + (run >> 16))?;
+            }
+            flat.bytes += 2 + 4 * runs;
+        } else if card <= ARRAY_MAX {
+            for value in rest.get(..2 * card as usize)?.as_chunks::<2>().0 {
+                let value = u32::from(u16::from_le_bytes(*value));
+                add(value, value)?;
+            }
+            flat.bytes += 2 * card as usize;
+        } else {
+            return None;
+        }
+        wrong |= count != card;
+        flat.rows += u64::from(card);
+    }
+    (!wrong).then_some(flat)
+}
+
+/// See [`super::Kernels::split_spans`].
+#[inline(always)]
+pub(crate) fn split_spans(
+    spans: [&[u8]; 2],
+    base: [&[u8]; 2],
+    [starts, ends, firsts]: [&mut [u8]; 3],
+    _common: &mut [u8],
+) -> Option<(usize, usize)> {
+    let spans = spans.map(|list| list.as_chunks::<4>().0);
+    let base = base.map(|list| list.as_chunks::<4>().0);
+    let (starts, ends) = (starts.as_chunks_mut::<4>().0, ends.as_chunks_mut::<4>().0);
+    let firsts = firsts.as_chunks_mut::<4>().0;
+    let (mut runs, mut containers, mut shared, mut wrong) = (0, 0, 0, false);
+    // Before the first stands one of another container, that ends in front of all.
+    let mut last_start = !spans[0].first().map_or(0, |first| u32::from_le_bytes(*first));
+    let mut last_end = None;
+    for (start, end) in spans[0].iter().zip(spans[1]) {
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        if start == last_start && Some(end) == last_end {
+            let expected = base.map(|list| list.get(shared).map(|key| u32::from_le_bytes(*key)));
+            wrong |= expected != [Some(run_key(start)), Some(run_key(end))];
+            shared += 1;
+            continue;
+        }
+        wrong |= last_end.is_some_and(|last_end| start <= last_end);
+        let begins = (start ^ last_start) >> 16 != 0;
+        if begins || last_end.is_none_or(|last_end: u32| start != last_end.wrapping_add(1)) {
+            starts[runs] = start.to_le_bytes();
+            runs += 1;
+        }
+        if begins {
+            firsts[containers] = (runs as u32 - 1).to_le_bytes();
+            containers += 1;
+        }
+        ends[runs - 1] = end.to_le_bytes();
+        (last_start, last_end) = (start, Some(end));
+    }
+    (!wrong && shared == base[0].len()).then_some((runs, containers))
+}
+
+/// See [`super::Kernels::put_runs`].
+#[inline(always)]
+pub(crate) fn put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32 {
+    let len = starts.len().min(ends.len()).saturating_sub(SLACK);
+    let (starts, ends) = (starts[..len].as_chunks::<4>().0, ends[..len].as_chunks::<4>().0);
+    let mut card = 0;
+    for ((start, end), run) in starts.iter().zip(ends).zip(out[..len].as_chunks_mut::<4>().0) {
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        let more = end - start;
+        card += more + 1;
+        *run = (start & 0xffff | more << 16).to_le_bytes();
+    }
+    card
 }
 
 /// See [`super::Kernels::split_pairs`].

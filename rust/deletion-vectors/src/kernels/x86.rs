@@ -5,11 +5,9 @@
 )]
 #![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
-use super::{
-    BitCounts, Kernels, MAP_VALUES, Map, PairUnion, SLACK, SMALL, SMALL_RUNS, SmallUnion, Work,
-    portable,
-};
-use crate::format::{Bits, u16_at, u32_at};
+use super::{BitCounts, FlatRuns, Kernels, MAP_VALUES, Map, PairUnion, SLACK, Work, portable};
+use crate::cursor::Stretch;
+use crate::format::{ARRAY_MAX, Bits, u16_at, u32_at};
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
 #[derive(Debug, Clone, Copy)]
@@ -78,8 +76,6 @@ mod avx2 {
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
-        merge_small(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 2 * SMALL]) -> Option<(u32, u32)>;
-        merge_small_runs(base: &[u8], cur: &[u8], win: &[u8], out: &mut [u8; 4 * SMALL_RUNS]) -> Option<SmallUnion>;
     }
 
     /// For each mask of 8 lanes of `SIZE` bytes the indexes of the bytes of those that are set, ascending, and zeros behind
@@ -744,24 +740,19 @@ mod avx2 {
         clippy::cast_possible_truncation,
         reason = "16 bits, and offsets compared as the 32 bits that are stored"
     )]
-    pub(super) fn flatten(
-        heads: &[[u8; 4]],
-        offsets: &[[u8; 4]],
-        place: usize,
-        payload: &[u8],
-        out: &mut [u8],
-    ) -> bool {
-        if heads.len() != offsets.len() || out.len() < 2 * payload.len() + SLACK {
-            debug_assert!(heads.len() != offsets.len(), "out is too short");
+    pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
+        let payload = arrays.payload;
+        if out.len() < 2 * payload.len() + SLACK {
+            debug_assert!(false, "out is too short");
             return false;
         }
-        let mut wrong = 0;
+        let mut wrong = false;
         let mut at = 0;
-        for (head, offset) in heads.iter().zip(offsets) {
+        for (index, head) in arrays.heads.iter().enumerate() {
             let head = u32::from_le_bytes(*head);
             let key = _mm256_set1_epi32((head & 0xffff) as i32);
             let end = at + 2 * ((head >> 16) as usize + 1);
-            wrong |= u32::from_le_bytes(*offset) ^ (place + at) as u32;
+            wrong |= !arrays.is_at(index, at);
             if end > payload.len() {
                 return false;
             }
@@ -786,7 +777,15 @@ mod avx2 {
                 }
             }
         }
-        wrong == 0 && at == payload.len() && pairs_ascend(&out[..2 * payload.len()])
+        !wrong && at == payload.len() && pairs_ascend(&out[..2 * payload.len()])
+    }
+
+    /// The lanes of pairs that have the same key in both.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn same_keys(left: __m256i, right: __m256i) -> u32 {
+        let differ = _mm256_srli_epi32::<16>(_mm256_xor_si256(left, right));
+        mask_of(_mm256_cmpeq_epi32(differ, _mm256_setzero_si256()))
     }
 
     #[inline]
@@ -824,8 +823,7 @@ mod avx2 {
             let once = lanes & !again;
             let (left, left_before) = (compress(once, pairs), compress(once, before));
             let left_lanes = _bzhi_u32(0xff, once.count_ones());
-            let differ = _mm256_srli_epi32::<16>(_mm256_xor_si256(left, left_before));
-            let same_key = mask_of(_mm256_cmpeq_epi32(differ, _mm256_setzero_si256()));
+            let same_key = same_keys(left, left_before);
             let values = _mm256_and_si256(left, low_half);
             let values = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(values, values));
             // SAFETY: there is room for all values that have been looked at, these and more.
@@ -847,6 +845,207 @@ mod avx2 {
         }
         union.joined = sum(joined);
         is_base(common, 0, shared, base).then_some(union)
+    }
+
+    /// Whether runs, as [`flatten_runs`] gives them, begin behind the end of the one before.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    fn spans_ascend(starts: &[u8], ends: &[u8]) -> bool {
+        if starts.len() < 36 {
+            let key = |list: &[u8], at: usize| portable::run_key(u32_at(list, at));
+            return (4..starts.len()).step_by(4).all(|at| key(starts, at) > key(ends, at - 4));
+        }
+        let mut bad = _mm256_setzero_si256();
+        let mut at = 4;
+        while at < starts.len() {
+            // SAFETY: see the length above; both are equally long.
+            let ((start, ..), (_, end, ..)) =
+                unsafe { (load_with_previous(starts, at), load_with_previous(ends, at)) };
+            let (start, end) = (swap_halves(start), swap_halves(end));
+            bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(start, end), end));
+            at += 32;
+        }
+        mask_of(bad) == 0
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[allow(clippy::cast_possible_wrap, reason = "16 bits")]
+    pub(super) fn flatten_runs(
+        containers: &Stretch<'_>,
+        starts: &mut [u8],
+        ends: &mut [u8],
+    ) -> Option<FlatRuns> {
+        let most = starts.len().min(ends.len()).checked_sub(SLACK)? / 4;
+        let low_half = _mm256_set1_epi32(0xffff);
+        let mut flat = FlatRuns { bytes: 0, runs: 0, rows: 0 };
+        let mut wrong = false;
+        // Has a bit in the upper half where a run passes 65535.
+        let mut passed = _mm256_setzero_si256();
+        for (index, head) in containers.heads.iter().enumerate() {
+            let head = u32::from_le_bytes(*head);
+            let key = _mm256_set1_epi32((head & 0xffff) as i32);
+            let card = (head >> 16) + 1;
+            wrong |= !containers.is_at(index, flat.bytes);
+            let rest = containers.payload.get(flat.bytes..)?;
+            let (count, bytes) = if containers.is_runs(index) {
+                let (count, rest) = rest.split_first_chunk()?;
+                let count = usize::from(u16::from_le_bytes(*count));
+                let runs = rest.get(..4 * count)?;
+                if flat.runs + count > most {
+                    return None;
+                }
+                let mut lengths = _mm256_setzero_si256();
+                let mut at = 0;
+                while at < count {
+                    let place = runs.as_ptr().wrapping_add(4 * at).cast();
+                    // SAFETY: lanes outside of the mask are not read, and those inside it lie within `runs`.
+                    let run = unsafe { _mm256_maskload_epi32(place, low_lanes(count - at)) };
+                    let more = _mm256_srli_epi32::<16>(run);
+                    let last = _mm256_add_epi32(_mm256_and_si256(run, low_half), more);
+                    passed = _mm256_or_si256(passed, last);
+                    lengths = _mm256_add_epi32(lengths, more);
+                    let to = 4 * (flat.runs + at);
+                    let start = _mm256_or_si256(_mm256_slli_epi32::<16>(run), key);
+                    let end = _mm256_or_si256(_mm256_slli_epi32::<16>(last), key);
+                    // SAFETY: there is room for `most` and a block; what is written behind the container is overwritten by
+                    // the next one, or slack.
+                    unsafe {
+                        put(starts, to, start);
+                        put(ends, to, end);
+                    }
+                    at += 8;
+                }
+                wrong |= u64::from(sum(lengths)) + count as u64 != u64::from(card);
+                (count, 2 + 4 * count)
+            } else {
+                let count = card as usize;
+                let values = rest.get(..2 * count).filter(|_| card <= ARRAY_MAX)?;
+                if flat.runs + count > most {
+                    return None;
+                }
+                let mut at = 0;
+                while at < count {
+                    let value = _mm256_cvtepu16_epi32(load_eight(values, 2 * at));
+                    let pair = _mm256_or_si256(_mm256_slli_epi32::<16>(value), key);
+                    let to = 4 * (flat.runs + at);
+                    // SAFETY: as above.
+                    unsafe {
+                        put(starts, to, pair);
+                        put(ends, to, pair);
+                    }
+                    at += 8;
+                }
+                (count, 2 * count)
+            };
+            flat.runs += count;
+            flat.bytes += bytes;
+            flat.rows += u64::from(card);
+        }
+        let len = 4 * flat.runs;
+        let passed = mask_of(_mm256_cmpgt_epi32(passed, low_half)) != 0;
+        (!wrong && !passed && spans_ascend(&starts[..len], &ends[..len])).then_some(flat)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[allow(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "indexes of the runs of a few containers"
+    )]
+    pub(super) fn split_spans(
+        spans: [&[u8]; 2],
+        base: [&[u8]; 2],
+        lists: [&mut [u8]; 3],
+        common: &mut [u8],
+    ) -> Option<(usize, usize)> {
+        let [all_starts, all_ends] = spans;
+        let len = all_starts.len();
+        let has_room = |list: &&mut [u8]| list.len() >= len + SLACK;
+        if len < 36
+            || all_ends.len() != len
+            || !lists[..2].iter().all(has_room)
+            || common.len() < 2 * (base[0].len() + SLACK)
+        {
+            return portable::split_spans(spans, base, lists, common);
+        }
+        let [starts, ends, firsts] = lists;
+        let (common_starts, common_ends) = common.split_at_mut(common.len() / 2);
+        starts[..4].copy_from_slice(&all_starts[..4]);
+        firsts[..4].fill(0);
+        let one = _mm256_set1_epi32(1);
+        let (mut written, mut containers, mut shared, mut wrong, mut at) = (4, 4, 0, 0, 4);
+        while at < len {
+            // SAFETY: see the length above.
+            let ((start, before, lanes, next), (end, end_before, ..)) =
+                unsafe { (load_with_previous(all_starts, at), load_with_previous(all_ends, at)) };
+            let same = _mm256_and_si256(
+                _mm256_cmpeq_epi32(start, before),
+                _mm256_cmpeq_epi32(end, end_before),
+            );
+            let again = mask_of(same) & lanes;
+            let overlaps =
+                mask_of(_mm256_cmpeq_epi32(_mm256_max_epu32(start, end_before), end_before));
+            wrong |= overlaps & lanes & !again;
+            let joins = mask_of(_mm256_cmpeq_epi32(start, _mm256_add_epi32(end_before, one)));
+            let same_key = same_keys(start, before);
+            // A run of the union ends in front of where the next one starts.
+            let kept = lanes & !again & !(joins & same_key);
+            let left = compress(kept, start);
+            // SAFETY: `starts` and `ends` have room for what has been looked at, this block and another one, and `common`
+            // for `base` and a block.
+            unsafe {
+                put(starts, written, left);
+                put(ends, written - 4, compress(kept, end_before));
+                let to = shared.min(base[0].len());
+                put(common_starts, to, compress(again, swap_halves(start)));
+                put(common_ends, to, compress(again, swap_halves(end)));
+            }
+            // Which of the runs of the union are the first of their container.
+            let begins = !same_keys(left, compress(kept, before));
+            let begins = _bzhi_u32(begins, kept.count_ones());
+            let from_first = _mm256_set1_epi32((written / 4) as i32);
+            store(firsts, containers, _mm256_add_epi32(indexes_of(begins), from_first));
+            containers += 4 * begins.count_ones() as usize;
+            written += 4 * kept.count_ones() as usize;
+            shared += 4 * again.count_ones() as usize;
+            at = next;
+        }
+        ends[written - 4..written].copy_from_slice(&all_ends[len - 4..]);
+        let is_base =
+            is_base(common_starts, 0, shared, base[0]) && is_base(common_ends, 0, shared, base[1]);
+        (wrong == 0 && is_base).then_some((written / 4, containers / 4))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    pub(super) fn put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32 {
+        let len = starts.len().min(ends.len()).saturating_sub(SLACK);
+        if out.len() < len + SLACK {
+            return portable::put_runs(starts, ends, out);
+        }
+        let low_half = _mm256_set1_epi32(0xffff);
+        let mut lengths = _mm256_setzero_si256();
+        let mut at = 0;
+        while at < len {
+            // SAFETY: all have `SLACK` bytes more than `len`.
+            unsafe {
+                let start = load(starts, at);
+                let more = _mm256_sub_epi32(load(ends, at), start);
+                let run = _mm256_or_si256(
+                    _mm256_and_si256(start, low_half),
+                    _mm256_slli_epi32::<16>(more),
+                );
+                put(out, at, run);
+                let lanes = low_lanes((len - at) / 4);
+                // One more than the difference for each.
+                lengths = _mm256_add_epi32(lengths, _mm256_and_si256(more, lanes));
+                lengths = _mm256_sub_epi32(lengths, lanes);
+            }
+            at += 32;
+        }
+        sum(lengths)
     }
 
     /// Sets the bits of the values of two arrays and gives the number of bits set.
@@ -889,7 +1088,7 @@ mod avx2 {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    pub(super) use super::avx2::arrays_to_bits;
+    pub(super) use super::avx2::{arrays_to_bits, flatten_runs, put_runs, split_spans};
 
     use super::*;
 
@@ -1172,62 +1371,6 @@ mod avx512 {
         (bad == 0).then_some(count - joined)
     }
 
-    /// Inlined into the loop over the containers: so small a piece of work that a call would be a part of it.
-    ///
-    /// # Safety
-    /// As if it had the attribute `target_feature` of the others, which cannot be combined with this one.
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "of counts below 256")]
-    pub(super) unsafe fn merge_small(
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 2 * SMALL],
-    ) -> Option<(u32, u32)> {
-        let (base_count, cur_count, win_count) = (base.len() / 2, cur.len() / 2, win.len() / 2);
-        debug_assert!(cur_count + win_count <= SMALL);
-        // SAFETY: the features are the caller's part. Lanes outside of the masks are not read, and those inside them lie
-        // within the slices: no mask has more lanes than there are values.
-        unsafe {
-            // The instruction looks at 8 bits of the count alone, which may leave a mask too small.
-            let lanes = |count: usize| _bzhi_u32(u32::MAX, count as u32);
-            let (cur_mask, win_mask) = (lanes(cur_count), lanes(win_count));
-            let ones = _mm512_set1_epi16(-1);
-            let (cur_place, win_place) = (cur.as_ptr(), win.as_ptr());
-            let ascending = _mm512_mask_loadu_epi16(ones, cur_mask, cur_place.cast());
-            let next = _mm512_maskz_loadu_epi16(cur_mask >> 1, cur_place.wrapping_add(2).cast());
-            let mut bad = _mm512_mask_cmple_epu16_mask(cur_mask >> 1, next, ascending);
-            let other = _mm512_mask_loadu_epi16(ones, win_mask, win_place.cast());
-            let next = _mm512_maskz_loadu_epi16(win_mask >> 1, win_place.wrapping_add(2).cast());
-            bad |= _mm512_mask_cmple_epu16_mask(win_mask >> 1, next, other);
-            let descending = reverse_values(other);
-            let merged = sort_values(_mm512_mask_mov_epi16(descending, cur_mask, ascending));
-            // Lane i of `next` is lane i + 1.
-            let order = _mm512_set_epi16(
-                31, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12,
-                11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1,
-            );
-            let next = _mm512_permutexvar_epi16(order, merged);
-            let total = cur_count + win_count;
-            let pairs = lanes(total) >> 1;
-            // Whether there is anything in common is as good as random: no branch.
-            let again = _mm512_mask_cmpeq_epu16_mask(pairs, next, merged);
-            let shared = again.count_ones() as usize;
-            let common = _mm512_maskz_compress_epi16(again, merged);
-            let base_values = _mm512_maskz_loadu_epi16(lanes(base_count), base.as_ptr().cast());
-            bad |= _mm512_cmpneq_epu16_mask(common, base_values);
-            _mm512_storeu_epi16(
-                out.as_mut_ptr().cast(),
-                _mm512_maskz_compress_epi16(!again, merged),
-            );
-            // The last of two equal values stands beside the next one.
-            let plus_one = _mm512_add_epi16(merged, _mm512_set1_epi16(1));
-            let joined = _mm512_mask_cmpeq_epu16_mask(pairs, next, plus_one).count_ones();
-            let count = (total - shared) as u32;
-            (bad == 0 && shared == base_count).then_some((count, count.wrapping_sub(joined)))
-        }
-    }
-
     #[inline]
     #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
@@ -1325,94 +1468,6 @@ mod avx512 {
             let up = load_keys(cur, from_cur);
             let down = reverse_keys(load_keys(win, from_win));
             store(out, 4 * front, sort_keys(_mm512_min_epu32(up, down)));
-        }
-    }
-
-    /// The runs in the lanes of `mask`, all that there are, the number of their values, and where they are not what they
-    /// should be.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    #[allow(clippy::cast_sign_loss, reason = "a sum of at most 16 numbers below 65536")]
-    fn load_checked(runs: &[u8], mask: __mmask16) -> (__m512i, u32, __mmask16) {
-        let place = runs.as_ptr();
-        // SAFETY: lanes outside of the masks are not read, and those inside them lie within `runs`.
-        let (run, next) = unsafe {
-            (
-                _mm512_maskz_loadu_epi32(mask, place.cast()),
-                _mm512_maskz_loadu_epi32(mask >> 1, place.wrapping_add(4).cast()),
-            )
-        };
-        let low_half = _mm512_set1_epi32(0xffff);
-        let more = _mm512_srli_epi32::<16>(run);
-        let end = _mm512_add_epi32(_mm512_and_si512(run, low_half), more);
-        let next_start = _mm512_and_si512(next, low_half);
-        let bad = _mm512_mask_cmple_epu32_mask(mask >> 1, next_start, end)
-            | _mm512_cmpgt_epu32_mask(end, low_half);
-        (run, _mm512_reduce_add_epi32(more) as u32 + mask.count_ones(), bad)
-    }
-
-    /// Inlined as [`merge_small`] is.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "of counts below 256, and of sums of at most 16 numbers below 65536"
-    )]
-    pub(super) unsafe fn merge_small_runs(
-        base: &[u8],
-        cur: &[u8],
-        win: &[u8],
-        out: &mut [u8; 4 * SMALL_RUNS],
-    ) -> Option<SmallUnion> {
-        let (base_count, cur_count, win_count) = (base.len() / 4, cur.len() / 4, win.len() / 4);
-        debug_assert!(cur_count + win_count <= SMALL_RUNS);
-        // SAFETY: as in `merge_small`.
-        unsafe {
-            let lanes = |count: usize| _bzhi_u32(0xffff, count as u32) as __mmask16;
-            let low_half = _mm512_set1_epi32(0xffff);
-            let one = _mm512_set1_epi32(1);
-            let (cur_mask, win_mask) = (lanes(cur_count), lanes(win_count));
-            let (cur_runs, cur_card, cur_bad) = load_checked(cur, cur_mask);
-            let (win_runs, win_card, win_bad) = load_checked(win, win_mask);
-            // Lanes behind the runs sort behind all of them.
-            let ones = _mm512_set1_epi32(-1);
-            let win_keys = _mm512_mask_rol_epi32::<16>(ones, win_mask, win_runs);
-            let descending = reverse_keys(win_keys);
-            let keys = sort_keys(_mm512_mask_rol_epi32::<16>(descending, cur_mask, cur_runs));
-            let mask = lanes(cur_count + win_count);
-            // Lane i of `previous` is lane i - 1; lane 0 has nothing before it.
-            let order = _mm512_set_epi32(14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0);
-            let previous = _mm512_permutexvar_epi32(order, keys);
-            let before = mask & !1;
-            let again = _mm512_mask_cmpeq_epu32_mask(before, keys, previous);
-            let shared = again.count_ones() as usize;
-            let common = _mm512_maskz_compress_epi32(again, keys);
-            let base_runs = _mm512_maskz_loadu_epi32(lanes(base_count), base.as_ptr().cast());
-            let mut bad = cur_bad | win_bad;
-            bad |= _mm512_cmpneq_epu32_mask(common, _mm512_rol_epi32::<16>(base_runs));
-            let start = _mm512_srli_epi32::<16>(keys);
-            let end = _mm512_add_epi32(start, _mm512_and_si512(keys, low_half));
-            let previous_end = _mm512_permutexvar_epi32(order, end);
-            bad |= _mm512_mask_cmple_epu32_mask(before & !again, start, previous_end);
-            let after_previous = _mm512_add_epi32(previous_end, one);
-            let goes_on = again | _mm512_mask_cmpeq_epu32_mask(before, start, after_previous);
-            let starts = mask & !goes_on;
-            let stops = mask & !(goes_on >> 1);
-            let start = _mm512_maskz_compress_epi32(starts, start);
-            let more = _mm512_sub_epi32(_mm512_maskz_compress_epi32(stops, end), start);
-            let union = _mm512_or_si512(start, _mm512_slli_epi32::<16>(more));
-            _mm512_storeu_epi32(out.as_mut_ptr().cast(), union);
-            let runs = starts.count_ones();
-            let card = (_mm512_reduce_add_epi32(more) as u32).wrapping_add(runs);
-            (bad == 0 && shared == base_count).then_some(SmallUnion {
-                runs,
-                card,
-                cur: cur_card,
-                win: win_card,
-            })
         }
     }
 
@@ -1521,25 +1576,20 @@ mod avx512 {
         clippy::cast_possible_truncation,
         reason = "16 bits, and offsets compared as the 32 bits that are stored"
     )]
-    pub(super) fn flatten(
-        heads: &[[u8; 4]],
-        offsets: &[[u8; 4]],
-        place: usize,
-        payload: &[u8],
-        out: &mut [u8],
-    ) -> bool {
+    pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
+        let payload = arrays.payload;
         let count = payload.len() / 2;
-        if heads.len() != offsets.len() || out.len() < 4 * count + SLACK {
-            debug_assert!(out.len() >= 4 * count + SLACK, "out is too short");
+        if out.len() < 4 * count + SLACK {
+            debug_assert!(false, "out is too short");
             return false;
         }
-        let mut wrong = 0;
+        let mut wrong = false;
         let mut at = 0;
-        for (head, offset) in heads.iter().zip(offsets) {
+        for (index, head) in arrays.heads.iter().enumerate() {
             let head = u32::from_le_bytes(*head);
             let key = _mm512_set1_epi32((head & 0xffff) as i32);
             let end = at + (head >> 16) as usize + 1;
-            wrong |= u32::from_le_bytes(*offset) ^ (place + 2 * at) as u32;
+            wrong |= !arrays.is_at(index, 2 * at);
             if end > count {
                 return false;
             }
@@ -1559,7 +1609,7 @@ mod avx512 {
                 at = (at + 16).min(end);
             }
         }
-        wrong == 0 && at == count && pairs_ascend(&out[..4 * count])
+        !wrong && at == count && pairs_ascend(&out[..4 * count])
     }
 
     #[inline]
