@@ -618,25 +618,16 @@ fn flat_arrays<K: Kernels>(
     }
     let base_pairs = base_pairs.get(..pairs(base))?;
     let union = kernels.split_pairs(merged, base_pairs, tail, [keys, starts, common])?;
-    let heads = heads.get_mut(..union.containers)?;
+    // A container ends where the next one begins.
+    let all = u32::try_from(union.values).ok()?;
+    *starts.as_chunks_mut::<4>().0.get_mut(union.containers)? = all.to_le_bytes();
+    let starts = starts.as_chunks::<4>().0.get(..=union.containers)?;
     let keys = keys.as_chunks::<4>().0.get(..union.containers)?;
-    let starts = starts.as_chunks::<4>().0.get(..union.containers)?;
-    let mut end = union.values;
-    // From behind, as a container ends where the next one begins.
-    for (index, ((head, key), start)) in heads.iter_mut().zip(keys).zip(starts).enumerate().rev() {
-        let start = u32::from_le_bytes(*start) as usize;
-        let card = u32::try_from(end - start).ok().filter(|card| *card <= ARRAY_MAX)?;
-        // None of the others can have so many values that follow on another.
-        if 2 * union.joined >= card
-            && may_be_runs(card, kernels.check_array(tail.get(2 * start..2 * end)?)?)
-        {
-            return None;
-        }
-        *head = head_word(u32::from_le_bytes(*key) >> 16, card);
-        if let Some(offset) = offsets.get_mut(index) {
-            *offset = offset_word(place + 2 * start);
-        }
-        end = start;
+    let heads = heads.get_mut(..union.containers)?;
+    if kernels.put_heads(keys, starts, place, heads, offsets) > ARRAY_MAX
+        || (union.joined != 0 && any_may_be_runs(kernels, starts, tail, union.joined))
+    {
+        return None;
     }
     let written = Written {
         containers: union.containers,
@@ -651,10 +642,20 @@ fn flat_arrays<K: Kernels>(
     Some((written, [passed(base), passed(cur), passed(win)]))
 }
 
-/// Whether runs may be smaller than an array, or may be later on, when the rest of the bitmap is known.
-#[inline]
-const fn may_be_runs(card: u32, runs: u32) -> bool {
-    2 * runs <= card
+/// Whether one of the arrays that begin at these values may be smaller as runs, or may be later on, when the rest of the
+/// bitmap is known. `joined`: how many values follow on the one before at the most.
+#[inline(never)]
+fn any_may_be_runs<K: Kernels>(kernels: K, starts: &[[u8; 4]], values: &[u8], joined: u32) -> bool {
+    starts.iter().zip(starts.iter().skip(1)).any(|(start, next)| {
+        let [start, next] = [start, next].map(|at| u32::from_le_bytes(*at));
+        let card = next - start;
+        // Most cannot have so many.
+        2 * joined >= card
+            && values
+                .get(2 * start as usize..2 * next as usize)
+                .and_then(|array| kernels.check_array(array))
+                .is_none_or(|runs| 2 * runs <= card)
+    })
 }
 
 /// The arguments of [`flat_runs`]. Apart from its caller, which has no registers left for it.

@@ -112,6 +112,20 @@ pub(crate) trait Kernels: Copy {
         lists: [&mut [u8]; 3],
     ) -> Option<PairUnion>;
 
+    /// Writes the heads of array containers, and their offsets if there is room for any, from what [`Self::split_pairs`]
+    /// gives: a key for each, and where it begins among the values, with where the last one ends. Gives the largest of
+    /// their cardinalities; if one is more than an array has, what is written is good for nothing.
+    ///
+    /// `place`: the offset of the first.
+    fn put_heads(
+        self,
+        keys: &[[u8; 4]],
+        starts: &[[u8; 4]],
+        place: usize,
+        heads: &mut [[u8; 4]],
+        offsets: &mut [[u8; 4]],
+    ) -> u32;
+
     /// Writes the first and the last value of each run of small containers as pairs as those of [`Self::flatten`]; each
     /// value of an array counts as a run.
     ///
@@ -212,6 +226,7 @@ macro_rules! kernels {
                 split_runs(merged: &[u8], base: &[u8], out: &mut [u8], ends: &mut [u8]) -> Option<(u32, u32)>;
                 flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool;
                 split_pairs(merged: &[u8], base: &[u8], out: &mut [u8], lists: [&mut [u8]; 3]) -> Option<PairUnion>;
+                put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
                 flatten_runs(containers: &Stretch<'_>, starts: &mut [u8], ends: &mut [u8]) -> Option<FlatRuns>;
                 split_spans(spans: [&[u8]; 2], base: [&[u8]; 2], lists: [&mut [u8]; 3], common: &mut [u8]) -> Option<(usize, usize)>;
                 put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32;

@@ -355,6 +355,29 @@ pub(crate) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
     !wrong && values.is_empty()
 }
 
+/// See [`super::Kernels::put_heads`].
+#[inline(always)]
+pub(crate) fn put_heads(
+    keys: &[[u8; 4]],
+    starts: &[[u8; 4]],
+    place: usize,
+    heads: &mut [[u8; 4]],
+    offsets: &mut [[u8; 4]],
+) -> u32 {
+    let Some((_, ends)) = starts.split_first() else { return 0 };
+    let mut most = 0;
+    for (((head, key), start), end) in heads.iter_mut().zip(keys).zip(starts).zip(ends) {
+        let more =
+            u32::from_le_bytes(*end).wrapping_sub(u32::from_le_bytes(*start)).wrapping_sub(1);
+        most = most.max(more);
+        *head = (u32::from_le_bytes(*key) >> 16 | more << 16).to_le_bytes();
+    }
+    for (offset, start) in offsets.iter_mut().zip(starts).take(ends.len()) {
+        *offset = (place as u32 + 2 * u32::from_le_bytes(*start)).to_le_bytes();
+    }
+    most.saturating_add(1)
+}
+
 /// See [`super::Kernels::flatten_runs`].
 #[inline(always)]
 pub(crate) fn flatten_runs(

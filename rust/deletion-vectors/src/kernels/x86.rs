@@ -76,6 +76,7 @@ mod avx2 {
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
+        put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
     }
 
     /// For each mask of 8 lanes of `SIZE` bytes the indexes of the bytes of those that are set, ascending, and zeros behind
@@ -261,11 +262,11 @@ mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     pub(super) fn store(out: &mut [u8], at: usize, block: __m256i) {
-        let room = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<32>());
-        debug_assert!(room.is_some());
-        if let Some(room) = room {
-            // SAFETY: `room` is 32 bytes that may be written.
-            unsafe { _mm256_storeu_si256(room.as_mut_ptr().cast(), block) }
+        // So that nothing but the comparison is left in a loop.
+        match out.len().checked_sub(32) {
+            // SAFETY: it ends within `out`.
+            Some(last) if at <= last => unsafe { put(out, at, block) },
+            _ => debug_assert!(false, "out is too short"),
         }
     }
 
@@ -733,7 +734,8 @@ mod avx2 {
         _mm_shuffle_epi8(block, _mm_add_epi8(bytes, _mm_set1_epi8((at - from) as i8)))
     }
 
-    #[inline]
+    // Apart from its caller, which has no registers left for it.
+    #[inline(never)]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[allow(
         clippy::cast_possible_wrap,
@@ -741,43 +743,66 @@ mod avx2 {
         reason = "16 bits, and offsets compared as the 32 bits that are stored"
     )]
     pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
-        let payload = arrays.payload;
-        if out.len() < 2 * payload.len() + SLACK {
-            debug_assert!(false, "out is too short");
+        let Stretch { heads, offsets, payload, .. } = *arrays;
+        let len = payload.len();
+        if heads.len() != offsets.len() || out.len() < 2 * len + SLACK {
+            debug_assert!(heads.len() != offsets.len(), "out is too short");
             return false;
         }
-        let mut wrong = false;
-        let mut at = 0;
-        for (index, head) in arrays.heads.iter().enumerate() {
+        // First the key of each value, as far behind the start that the pairs, which are written from there on, only
+        // overwrite keys that have been read.
+        let keys = len + 32;
+        let (mut at, mut wrong) = (0, 0);
+        for (head, offset) in heads.iter().zip(offsets) {
             let head = u32::from_le_bytes(*head);
-            let key = _mm256_set1_epi32((head & 0xffff) as i32);
-            let end = at + 2 * ((head >> 16) as usize + 1);
-            wrong |= !arrays.is_at(index, at);
-            if end > payload.len() {
+            let key = _mm256_set1_epi16(head as i16);
+            wrong |= u32::from_le_bytes(*offset) ^ (arrays.place + at) as u32;
+            let end = at + 2 * (head >> 16) as usize + 2;
+            if end > len {
                 return false;
             }
-            let pairs = |values: __m128i| {
-                let values = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(values));
-                _mm256_or_si256(values, key)
-            };
-            // What is written behind the container is overwritten by the next one, or slack.
             while at < end {
-                if at + 32 <= payload.len() {
-                    // Whether there are more than 8 is as good as random: two blocks in any case.
-                    // SAFETY: they end within `payload`, and `out` has room for that many pairs.
-                    unsafe {
-                        let values = load(payload, at);
-                        put(out, 2 * at, pairs(_mm256_castsi256_si128(values)));
-                        put(out, 2 * at + 32, pairs(_mm256_extracti128_si256::<1>(values)));
-                    }
-                    at = (at + 32).min(end);
-                } else {
-                    store(out, 2 * at, pairs(load_eight(payload, at)));
-                    at = (at + 16).min(end);
-                }
+                // What is written behind the container is overwritten by the next one, or slack.
+                // SAFETY: `at` is below `len`, and `out` has `SLACK` bytes more than twice that.
+                unsafe { put(out, keys + at, key) };
+                at += 32;
+            }
+            at = end;
+        }
+        if wrong != 0 || at != len {
+            return false;
+        }
+        if len < 32 {
+            let mut values = [0; 32];
+            values[..len].copy_from_slice(payload);
+            // SAFETY: `out` has room for 16 pairs, and as many keys.
+            unsafe { put_pairs(load(&values, 0), out, keys, 0) };
+        } else {
+            // At the end the last 16, some of them again.
+            for at in (0..len - 31).step_by(32).chain([len - 32]) {
+                // SAFETY: 32 bytes lie there in `payload`, and behind `keys` in `out`, which has room for twice as many.
+                unsafe { put_pairs(load(payload, at), out, keys, at) };
             }
         }
-        !wrong && at == payload.len() && pairs_ascend(&out[..2 * payload.len()])
+        pairs_ascend(&out[..2 * len])
+    }
+
+    /// Writes 16 values, whose keys stand behind byte `keys`, as pairs to where those of byte `at` of the values belong.
+    ///
+    /// # Safety
+    /// There must be 32 bytes of keys, and room for twice as many of pairs.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn put_pairs(values: __m256i, out: &mut [u8], keys: usize, at: usize) {
+        // SAFETY: see above.
+        unsafe {
+            let keys = load(out, keys + at);
+            // These stay within the halves.
+            let (low, high) =
+                (_mm256_unpacklo_epi16(keys, values), _mm256_unpackhi_epi16(keys, values));
+            put(out, 2 * at, _mm256_permute2x128_si256::<0x20>(low, high));
+            put(out, 2 * at + 32, _mm256_permute2x128_si256::<0x31>(low, high));
+        }
     }
 
     /// The lanes of pairs that have the same key in both.
@@ -1098,6 +1123,7 @@ mod avx512 {
         covers(base: &Bits, win: &Bits) -> bool;
         count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
         count_runs(bits: &Bits) -> u32;
+        put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
     }
 
     /// See [`super::Kernels::run`].
