@@ -1113,7 +1113,8 @@ mod avx2 {
 mod avx512 {
     use std::arch::x86_64::*;
 
-    pub(super) use super::avx2::{arrays_to_bits, flatten_runs, put_runs, split_spans};
+    // With few values or runs in a container, larger blocks are of no use.
+    pub(super) use super::avx2::{arrays_to_bits, flatten, flatten_runs, put_runs, split_spans};
 
     use super::*;
 
@@ -1577,65 +1578,6 @@ mod avx512 {
         )]
         let (runs, more) = (written as u32, _mm512_reduce_add_epi32(lengths) as u32);
         Some((runs, runs.wrapping_add(more)))
-    }
-
-    /// Whether pairs, laid out as runs are, are strictly increasing.
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    fn pairs_ascend(pairs: &[u8]) -> bool {
-        let count = pairs.len() / 4;
-        let mut bad: __mmask16 = 0;
-        let mut at = 0;
-        while at + 16 < count {
-            bad |= _mm512_cmple_epu32_mask(load_keys(pairs, at + 1), load_keys(pairs, at));
-            at += 16;
-        }
-        let mask = low16((count - at).saturating_sub(1));
-        bad |= _mm512_mask_cmple_epu32_mask(mask, load_keys(pairs, at + 1), load_keys(pairs, at));
-        bad == 0
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512vl,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt")]
-    #[allow(
-        clippy::cast_possible_wrap,
-        clippy::cast_possible_truncation,
-        reason = "16 bits, and offsets compared as the 32 bits that are stored"
-    )]
-    pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
-        let payload = arrays.payload;
-        let count = payload.len() / 2;
-        if out.len() < 4 * count + SLACK {
-            debug_assert!(false, "out is too short");
-            return false;
-        }
-        let mut wrong = false;
-        let mut at = 0;
-        for (index, head) in arrays.heads.iter().enumerate() {
-            let head = u32::from_le_bytes(*head);
-            let key = _mm512_set1_epi32((head & 0xffff) as i32);
-            let end = at + (head >> 16) as usize + 1;
-            wrong |= !arrays.is_at(index, 2 * at);
-            if end > count {
-                return false;
-            }
-            while at < end {
-                // What is written behind the container is overwritten by the next one, or slack.
-                // SAFETY: lanes outside of the mask are not read, and `end` values are there; `at` is below `count`, and
-                // there is room for a block behind as many pairs.
-                unsafe {
-                    let values = _mm256_maskz_loadu_epi16(
-                        low16(end - at),
-                        payload.as_ptr().wrapping_add(2 * at).cast(),
-                    );
-                    let values = _mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(values));
-                    let pairs = _mm512_or_si512(values, key);
-                    _mm512_storeu_epi32(out.as_mut_ptr().wrapping_add(4 * at).cast(), pairs);
-                }
-                at = (at + 16).min(end);
-            }
-        }
-        !wrong && at == count && pairs_ascend(&out[..4 * count])
     }
 
     #[inline]
