@@ -1,0 +1,1034 @@
+//! Blocks of 32 bytes: 16 values or 8 runs.
+
+use std::arch::x86_64::*;
+
+use super::*;
+
+compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
+    is_ascending(values: &[u8]) -> bool;
+    check_array(values: &[u8]) -> Option<u32>;
+    check_runs(runs: &[u8]) -> Option<u32>;
+    popcount(bits: &Bits) -> u32;
+    merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<BitCounts>;
+    covers(base: &Bits, win: &Bits) -> bool;
+    count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
+    count_runs(bits: &Bits) -> u32;
+    put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
+}
+
+/// For each mask of 8 lanes of `SIZE` bytes the indexes of the bytes of those that are set, ascending, and zeros behind
+/// them: these instruction sets have no instruction that moves lanes together.
+#[allow(clippy::cast_possible_truncation, reason = "below 16")]
+const fn bytes_of_masks<const SIZE: usize, const BYTES: usize>() -> [[u8; BYTES]; 256] {
+    let mut table = [[0; BYTES]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut byte, mut count) = (0, 0);
+        while byte < BYTES {
+            if mask >> (byte / SIZE) & 1 == 1 {
+                table[mask][count] = byte as u8;
+                count += 1;
+            }
+            byte += 1;
+        }
+        mask += 1;
+    }
+    table
+}
+
+/// As indexes of lanes.
+static LANES: [[u8; 8]; 256] = bytes_of_masks::<1, 8>();
+/// For lanes of 16 bits.
+static VALUES: [[u8; 16]; 256] = bytes_of_masks::<2, 16>();
+
+/// See [`super::Kernels::run`].
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
+    work.on(kernels)
+}
+
+/// All bits of the lowest `count` of 8 lanes, which is any number.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "at most 8")]
+fn low_lanes(count: usize) -> __m256i {
+    let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+    _mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(8) as i32), lanes)
+}
+
+/// The lanes of 32 bits, of which all bits are equal, as a mask.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_sign_loss, reason = "a mask of 8 bits")]
+fn mask_of(lanes: __m256i) -> u32 {
+    _mm256_movemask_ps(_mm256_castsi256_ps(lanes)) as u32
+}
+
+/// The indexes of the lanes of `mask`, a number of 8 bits, one in each lane of 32 bits, and zeros behind them.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn indexes_of(mask: u32) -> __m256i {
+    // SAFETY: an entry is 8 bytes.
+    unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(LANES[mask as usize & 0xff].as_ptr().cast())) }
+}
+
+/// The lanes of `mask`, a number of 8 bits, moved together.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn compress(mask: u32, lanes: __m256i) -> __m256i {
+    _mm256_permutevar8x32_epi32(lanes, indexes_of(mask))
+}
+
+/// As [`compress`], for 8 lanes of 16 bits.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn compress_values(mask: u32, lanes: __m128i) -> __m128i {
+    let indexes = &VALUES[mask as usize & 0xff];
+    // SAFETY: an entry is 16 bytes.
+    _mm_shuffle_epi8(lanes, unsafe { _mm_loadu_si128(indexes.as_ptr().cast()) })
+}
+
+/// The 32 bytes from `at` on.
+///
+/// # Safety
+/// They are there.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn load(bytes: &[u8], at: usize) -> __m256i {
+    debug_assert!(at + 32 <= bytes.len());
+    // SAFETY: see above.
+    unsafe { _mm256_loadu_si256(bytes.as_ptr().wrapping_add(at).cast()) }
+}
+
+/// The 16 values from `at` on in descending order; also the keys of 8 runs, as a key has the halves of its run
+/// exchanged. Loading the halves in the other order takes less than exchanging them afterwards.
+///
+/// # Safety
+/// As of [`load`].
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn load_reversed(bytes: &[u8], at: usize) -> __m256i {
+    debug_assert!(at + 32 <= bytes.len());
+    let place = bytes.as_ptr().wrapping_add(at);
+    // SAFETY: see above.
+    reverse_in_halves(unsafe {
+        let low = _mm256_castsi128_si256(_mm_loadu_si128(place.wrapping_add(16).cast()));
+        _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(place.cast()))
+    })
+}
+
+/// The 16 values from byte `at` on, or as many as there are; other lanes have all bits set.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_values(values: &[u8], at: usize) -> __m256i {
+    let mut block = [0xff; 32];
+    let rest = values.get(at..).unwrap_or(&[]);
+    match rest.first_chunk() {
+        Some(chunk) => block = *chunk,
+        None => block[..rest.len()].copy_from_slice(rest),
+    }
+    // SAFETY: `block` is 32 bytes.
+    unsafe { load(&block, 0) }
+}
+
+/// The up to 16 values in front of byte `end`, in order, the last in the highest lane; where there are fewer, the
+/// lower lanes are zero.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_before(values: &[u8], end: usize) -> __m256i {
+    let mut block = [0; 32];
+    let rest = values.get(..end).unwrap_or(&[]);
+    match rest.last_chunk() {
+        Some(chunk) => block = *chunk,
+        None => block[32 - rest.len()..].copy_from_slice(rest),
+    }
+    // SAFETY: `block` is 32 bytes.
+    unsafe { load(&block, 0) }
+}
+
+/// The 8 numbers of 32 bits from byte `at` on, or as many as there are; other lanes have all bits set.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_runs(runs: &[u8], at: usize) -> __m256i {
+    let left = runs.len().saturating_sub(at) / 4;
+    // With a branch, which is foreseen, the block need not wait for the mask.
+    if left >= 8 {
+        // SAFETY: 8 numbers are left.
+        return unsafe { load(runs, at) };
+    }
+    let mask = low_lanes(left);
+    // SAFETY: lanes outside of the mask are not read, and those inside it lie within `runs`.
+    let block = unsafe { _mm256_maskload_epi32(runs.as_ptr().wrapping_add(at).cast(), mask) };
+    _mm256_or_si256(block, _mm256_xor_si256(mask, _mm256_set1_epi32(-1)))
+}
+
+/// Runs as keys, and keys as runs.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn swap_halves(v: __m256i) -> __m256i {
+    let order = _mm_set_epi8(13, 12, 15, 14, 9, 8, 11, 10, 5, 4, 7, 6, 1, 0, 3, 2);
+    _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order))
+}
+
+/// The keys of up to 8 runs from byte `at` on.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_keys(runs: &[u8], at: usize) -> __m256i {
+    swap_halves(load_runs(runs, at))
+}
+
+/// The keys of up to 8 runs in front of byte `end`; see [`load_before`].
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn load_keys_before(runs: &[u8], end: usize) -> __m256i {
+    debug_assert!(end <= runs.len());
+    if end >= 32 {
+        // SAFETY: `end` starts at the length and only shrinks.
+        return swap_halves(unsafe { load(runs, end - 32) });
+    }
+    let place = runs.as_ptr().wrapping_add(end).wrapping_sub(32);
+    let mask = _mm256_xor_si256(low_lanes(8 - end / 4), _mm256_set1_epi32(-1));
+    // SAFETY: lanes outside of the mask are not read, and those inside it lie within `runs`.
+    swap_halves(unsafe { _mm256_maskload_epi32(place.cast(), mask) })
+}
+
+/// Stores the whole block at byte `at` if it fits into `out`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn store(out: &mut [u8], at: usize, block: __m256i) {
+    // So that nothing but the comparison is left in a loop.
+    match out.len().checked_sub(32) {
+        // SAFETY: it ends within `out`.
+        Some(last) if at <= last => unsafe { put(out, at, block) },
+        _ => debug_assert!(false, "out is too short"),
+    }
+}
+
+/// As [`store`], where it has been asked before whether it fits.
+///
+/// # Safety
+/// It must fit.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn put(out: &mut [u8], at: usize, block: __m256i) {
+    debug_assert!(at + 32 <= out.len());
+    // SAFETY: see above.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().wrapping_add(at).cast(), block) }
+}
+
+/// As [`put`], for half a block.
+///
+/// # Safety
+/// As there.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn put_half(out: &mut [u8], at: usize, block: __m128i) {
+    debug_assert!(at + 16 <= out.len());
+    // SAFETY: see above.
+    unsafe { _mm_storeu_si128(out.as_mut_ptr().wrapping_add(at).cast(), block) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn reverse_in_halves(v: __m256i) -> __m256i {
+    let order = _mm_set_epi8(1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn reverse_values(v: __m256i) -> __m256i {
+    let v = reverse_in_halves(v);
+    _mm256_permute2x128_si256::<1>(v, v)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn reverse_keys(v: __m256i) -> __m256i {
+    _mm256_permutevar8x32_epi32(v, _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7))
+}
+
+/// Sorts 16 values of which the first part ascends and the second descends. Each step leaves the smaller of two
+/// lanes in the lower one.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn sort_values(v: __m256i) -> __m256i {
+    let t = _mm256_permute2x128_si256::<1>(v, v);
+    let v = _mm256_blend_epi32::<0xf0>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+    let t = _mm256_shuffle_epi32::<0b01_00_11_10>(v);
+    let v = _mm256_blend_epi32::<0xcc>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+    let t = _mm256_shuffle_epi32::<0b10_11_00_01>(v);
+    let v = _mm256_blend_epi32::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
+    let t = _mm256_or_si256(_mm256_slli_epi32::<16>(v), _mm256_srli_epi32::<16>(v));
+    _mm256_blend_epi16::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t))
+}
+
+/// As [`sort_values`], for 8 numbers of 32 bits.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn sort_keys(v: __m256i) -> __m256i {
+    let t = _mm256_permute2x128_si256::<1>(v, v);
+    let v = _mm256_blend_epi32::<0xf0>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t));
+    let t = _mm256_shuffle_epi32::<0b01_00_11_10>(v);
+    let v = _mm256_blend_epi32::<0xcc>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t));
+    let t = _mm256_shuffle_epi32::<0b10_11_00_01>(v);
+    _mm256_blend_epi32::<0xaa>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t))
+}
+
+/// How far two lists have been merged from both ends, in bytes. What lies between `front` and `back` is still to be
+/// written.
+struct Ends {
+    from_cur: usize,
+    from_win: usize,
+    to_cur: usize,
+    to_win: usize,
+    front: usize,
+    back: usize,
+}
+
+impl Ends {
+    fn new(cur: &[u8], win: &[u8]) -> Self {
+        let (to_cur, to_win) = (cur.len(), win.len());
+        Ends { from_cur: 0, from_win: 0, to_cur, to_win, front: 0, back: to_cur + to_win }
+    }
+
+    /// Whether more than one block is still to be written.
+    #[inline(always)]
+    fn apart(&self) -> bool {
+        self.front + 32 < self.back
+    }
+
+    /// Whether the next block from each end lies within each list.
+    #[inline(always)]
+    fn within(&self, cur: &[u8], win: &[u8]) -> bool {
+        self.from_cur + 32 <= cur.len()
+            && self.from_win + 32 <= win.len()
+            && self.to_cur >= 32
+            && self.to_win >= 32
+    }
+
+    /// Takes note of a block from each end, of which so many bytes were those of `cur`. Where a list has ended, bytes
+    /// that are not its own may be counted too.
+    #[inline(always)]
+    fn pass(&mut self, first: usize, last: usize) {
+        self.from_cur += first;
+        self.from_win += 32 - first;
+        self.front += 32;
+        self.to_cur = self.to_cur.saturating_sub(last);
+        self.to_win = self.to_win.saturating_sub(32 - last);
+        self.back -= 32;
+    }
+}
+
+/// Merges the smallest 16 values, of the blocks that are next from the front, and the largest, from the back. Those
+/// of `win` are in descending order.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn merge_values(
+    ends: &mut Ends,
+    out: &mut [u8],
+    [first_cur, first_win, last_cur, last_win]: [__m256i; 4],
+) {
+    let smallest = _mm256_min_epu16(first_cur, first_win);
+    let largest = _mm256_max_epu16(last_cur, last_win);
+    let (front, back) = (ends.front, ends.back - 32);
+    let taken = |from: __m256i, block: __m256i| {
+        _mm256_movemask_epi8(_mm256_cmpeq_epi16(from, block)).count_ones() as usize
+    };
+    ends.pass(taken(first_cur, smallest), taken(last_cur, largest));
+    store(out, front, sort_values(smallest));
+    store(out, back, sort_values(largest));
+}
+
+/// See [`super`] for how and why.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
+    let mut ends = Ends::new(cur, win);
+    // As long as no list comes to its end there is less to be asked, and the loop is faster by half.
+    while ends.apart() && ends.within(cur, win) {
+        // SAFETY: see `within`.
+        let blocks = unsafe {
+            [
+                load(cur, ends.from_cur),
+                load_reversed(win, ends.from_win),
+                load(cur, ends.to_cur - 32),
+                load_reversed(win, ends.to_win - 32),
+            ]
+        };
+        merge_values(&mut ends, out, blocks);
+    }
+    while ends.apart() {
+        let blocks = [
+            load_values(cur, ends.from_cur),
+            reverse_values(load_values(win, ends.from_win)),
+            load_before(cur, ends.to_cur),
+            reverse_values(load_before(win, ends.to_win)),
+        ];
+        merge_values(&mut ends, out, blocks);
+    }
+    if ends.front < ends.back {
+        let up = load_values(cur, ends.from_cur);
+        let down = reverse_values(load_values(win, ends.from_win));
+        store(out, ends.front, sort_values(_mm256_min_epu16(up, down)));
+    }
+}
+
+/// As [`merge_values`], for 8 keys.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn merge_keys(
+    ends: &mut Ends,
+    out: &mut [u8],
+    [first_cur, first_win, last_cur, last_win]: [__m256i; 4],
+) {
+    let smallest = _mm256_min_epu32(first_cur, first_win);
+    let largest = _mm256_max_epu32(last_cur, last_win);
+    let (front, back) = (ends.front, ends.back - 32);
+    let taken = |from: __m256i, block: __m256i| {
+        4 * mask_of(_mm256_cmpeq_epi32(from, block)).count_ones() as usize
+    };
+    ends.pass(taken(first_cur, smallest), taken(last_cur, largest));
+    store(out, front, sort_keys(smallest));
+    store(out, back, sort_keys(largest));
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
+    let mut ends = Ends::new(cur, win);
+    while ends.apart() && ends.within(cur, win) {
+        // SAFETY: see `within`.
+        let blocks = unsafe {
+            [
+                swap_halves(load(cur, ends.from_cur)),
+                load_reversed(win, ends.from_win),
+                swap_halves(load(cur, ends.to_cur - 32)),
+                load_reversed(win, ends.to_win - 32),
+            ]
+        };
+        merge_keys(&mut ends, out, blocks);
+    }
+    while ends.apart() {
+        let blocks = [
+            load_keys(cur, ends.from_cur),
+            reverse_keys(load_keys(win, ends.from_win)),
+            load_keys_before(cur, ends.to_cur),
+            reverse_keys(load_keys_before(win, ends.to_win)),
+        ];
+        merge_keys(&mut ends, out, blocks);
+    }
+    if ends.front < ends.back {
+        let up = load_keys(cur, ends.from_cur);
+        let down = reverse_keys(load_keys(win, ends.from_win));
+        store(out, ends.front, sort_keys(_mm256_min_epu32(up, down)));
+    }
+}
+
+/// The lanes of 16 bits, of which all bits are equal, as a mask.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_sign_loss, reason = "a mask of 16 bits")]
+fn mask_of_values(lanes: __m256i) -> u32 {
+    let (low, high) = (_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes));
+    _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+}
+
+/// Where the numbers that came twice are gathered while a list is split: behind what the union can have at most, if
+/// they are `base`, and a whole block, as the last store of the union may be one. None if they cannot be `base`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn place_for_common(merged: &[u8], base: &[u8], block: usize) -> Option<usize> {
+    Some(merged.len().checked_sub(base.len())? + block)
+}
+
+/// Whether what was gathered there is `base`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn is_base(out: &[u8], place: usize, common: usize, base: &[u8]) -> bool {
+    common == base.len() && out.get(place..place + common) == Some(base)
+}
+
+/// What [`split_arrays`] has done so far.
+struct SplitArrays<'s> {
+    out: &'s mut [u8],
+    /// Bytes of the union.
+    written: usize,
+    /// Where values that came twice go, how many bytes there are, and how many there can be.
+    place: usize,
+    common: usize,
+    most: usize,
+    /// For each lane how many values follow on the one before, as a negative number.
+    joined: __m256i,
+}
+
+impl SplitArrays<'_> {
+    /// Goes on with 16 values and those one in front of each, in the lanes of `mask`, of which all bits are set in
+    /// `lanes`.
+    ///
+    /// # Safety
+    /// `out` must hold what has been looked at, this block and another one.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    unsafe fn step(&mut self, block: __m256i, previous: __m256i, mask: u32, lanes: __m256i) {
+        let again = mask_of_values(_mm256_cmpeq_epi16(block, previous)) & mask;
+        let after = _mm256_add_epi16(previous, _mm256_set1_epi16(1));
+        let follows = _mm256_and_si256(_mm256_cmpeq_epi16(block, after), lanes);
+        self.joined = _mm256_add_epi16(self.joined, follows);
+        let once = mask & !again;
+        let halves = [_mm256_castsi256_si128(block), _mm256_extracti128_si256::<1>(block)];
+        for (shift, half) in [0, 8].into_iter().zip(halves) {
+            let (once, again) = (once >> shift & 0xff, again >> shift & 0xff);
+            let common = self.place + self.common.min(self.most);
+            // SAFETY: see above; what came twice and what did not are no more than what has been looked at.
+            unsafe {
+                put_half(self.out, self.written, compress_values(once, half));
+                put_half(self.out, common, compress_values(again, half));
+            }
+            self.written += 2 * once.count_ones() as usize;
+            self.common += 2 * again.count_ones() as usize;
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "lengths below 65536, and numbers of lanes"
+)]
+pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
+    if merged.len() < 34 || out.len() < merged.len() + SLACK {
+        return portable::split_arrays(merged, base, out);
+    }
+    let place = place_for_common(merged, base, 16)?;
+    out[..2].copy_from_slice(&merged[..2]);
+    let joined = _mm256_setzero_si256();
+    let mut split = SplitArrays { out, written: 2, place, common: 0, most: base.len(), joined };
+    let ones = _mm256_set1_epi8(-1);
+    let mut at = 2;
+    while at + 32 <= merged.len() {
+        // SAFETY: the block ends within `merged`, and `out` has so much and `SLACK` more.
+        unsafe { split.step(load(merged, at), load(merged, at - 2), 0xffff, ones) };
+        at += 32;
+    }
+    if at < merged.len() {
+        // The last 16, of which the lowest lanes have been looked at.
+        let from = merged.len() - 32;
+        let done = (at - from) / 2;
+        let lanes = _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+        let lanes = _mm256_cmpgt_epi16(lanes, _mm256_set1_epi16(done as i16 - 1));
+        let mask = 0xffff << done & 0xffff;
+        // SAFETY: as above; `from` is at least 2.
+        unsafe { split.step(load(merged, from), load(merged, from - 2), mask, lanes) };
+    }
+    let SplitArrays { out, written, common, joined, .. } = split;
+    let joined = sum(_mm256_madd_epi16(joined, ones));
+    let values = (written / 2) as u32;
+    is_base(out, place, common, base).then_some((values, values - joined))
+}
+
+/// The numbers of 32 bits from byte `at` on, or the last 8 where there are fewer, with those one in front of each, the
+/// mask of the lanes from `at` on, and where it goes on.
+///
+/// # Safety
+/// `numbers` are at least 9, and `at`, which is at least 4, is below their length.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn load_with_previous(numbers: &[u8], at: usize) -> (__m256i, __m256i, u32, usize) {
+    if at + 32 <= numbers.len() {
+        // SAFETY: the block ends within `numbers`, and one stands in front of it.
+        return unsafe { (load(numbers, at), load(numbers, at - 4), 0xff, at + 32) };
+    }
+    let from = numbers.len() - 32;
+    // SAFETY: `from` is at least 4, and 32 bytes are left there.
+    let (block, previous) = unsafe { (load(numbers, from), load(numbers, from - 4)) };
+    (block, previous, 0xff << ((at - from) / 4) & 0xff, from + 32)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn split_runs(
+    merged: &[u8],
+    base: &[u8],
+    out: &mut [u8],
+    ends: &mut [u8],
+) -> Option<(u32, u32)> {
+    if merged.len() < 36 || out.len().min(ends.len()) < merged.len() + SLACK {
+        return portable::split_runs(merged, base, out, ends);
+    }
+    let place = place_for_common(merged, base, 32)?;
+    let low_half = _mm256_set1_epi32(0xffff);
+    let one = _mm256_set1_epi32(1);
+    let start_of = |keys: __m256i| _mm256_srli_epi32::<16>(keys);
+    let end_of = |keys: __m256i| _mm256_add_epi32(start_of(keys), _mm256_and_si256(keys, low_half));
+    out[..4].copy_from_slice(&(u32::from(u16_at(merged, 2))).to_le_bytes());
+    let (mut written, mut shared, mut wrong, mut at) = (4, 0, 0, 4);
+    while at < merged.len() {
+        // SAFETY: see the lengths above.
+        let (keys, before, lanes, next) = unsafe { load_with_previous(merged, at) };
+        let (start, end_before) = (start_of(keys), end_of(before));
+        let again = mask_of(_mm256_cmpeq_epi32(keys, before)) & lanes;
+        let apart = mask_of(_mm256_cmpgt_epi32(start, end_before));
+        wrong |= lanes & !again & !apart;
+        let after = _mm256_add_epi32(end_before, one);
+        let joins = mask_of(_mm256_cmpeq_epi32(start, after));
+        // A run of the union ends in front of where the next one starts.
+        let starts = lanes & !again & !joins;
+        let common = compress(again, swap_halves(keys));
+        // SAFETY: all have room for what has been looked at, this block and another one; what came twice and what did
+        // not are no more than that.
+        unsafe {
+            put(out, written, compress(starts, start));
+            put(ends, written, compress(starts, end_before));
+            put(out, place + shared.min(base.len()), common);
+        }
+        written += 4 * starts.count_ones() as usize;
+        shared += 4 * again.count_ones() as usize;
+        at = next;
+    }
+    if wrong != 0 || !is_base(out, place, shared, base) {
+        return None;
+    }
+    // The last run ends where the last one of `merged` does.
+    let last = u32_at(merged, merged.len() - 4);
+    let end = (last >> 16) + (last & 0xffff);
+    ends[written..written + 4].copy_from_slice(&end.to_le_bytes());
+    let (starts, ends) = (&mut out[..written + 32], &ends[4..written + 36]);
+    let mut lengths = _mm256_setzero_si256();
+    let mut at = 0;
+    while at < written {
+        // SAFETY: both have 32 bytes more than were written.
+        let (start, end) = unsafe { (load(starts, at), load(ends, at)) };
+        let more = _mm256_sub_epi32(end, start);
+        let lanes = low_lanes((written - at) / 4);
+        lengths = _mm256_add_epi32(lengths, _mm256_and_si256(more, lanes));
+        store(starts, at, _mm256_or_si256(start, _mm256_slli_epi32::<16>(more)));
+        at += 32;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "at most 32768 runs, of at most 65536 values together"
+    )]
+    let runs = (written / 4) as u32;
+    Some((runs, runs.wrapping_add(sum(lengths))))
+}
+
+/// The sum of 8 lanes.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_sign_loss, reason = "a sum without a sign")]
+fn sum(v: __m256i) -> u32 {
+    let v = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+    let v = _mm_add_epi32(v, _mm_shuffle_epi32::<0b01_00_11_10>(v));
+    _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<0b10_11_00_01>(v))) as u32
+}
+
+/// Whether pairs, laid out as runs are, are strictly increasing.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn pairs_ascend(pairs: &[u8]) -> bool {
+    if pairs.len() < 36 {
+        let keys = pairs.as_chunks::<4>().0;
+        let key = |pair: &[u8; 4]| portable::run_key(u32::from_le_bytes(*pair));
+        return keys.windows(2).all(|pair| key(&pair[0]) < key(&pair[1]));
+    }
+    let mut bad = _mm256_setzero_si256();
+    let mut at = 4;
+    while at < pairs.len() {
+        // SAFETY: see the length above.
+        let (pair, before, _, next) = unsafe { load_with_previous(pairs, at) };
+        let (pair, before) = (swap_halves(pair), swap_halves(before));
+        // Not above the one before: without a sign there is no comparison.
+        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(pair, before), before));
+        at = next;
+    }
+    mask_of(bad) == 0
+}
+
+/// The 8 values from byte `at` on, or as many as there are; other lanes hold anything.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_wrap, clippy::cast_possible_truncation, reason = "below 32")]
+fn load_eight(values: &[u8], at: usize) -> __m128i {
+    let Some(last) = values.len().checked_sub(16) else {
+        let mut block = [0; 16];
+        let rest = values.get(at..).unwrap_or(&[]);
+        block[..rest.len()].copy_from_slice(rest);
+        // SAFETY: `block` is 16 bytes.
+        return unsafe { _mm_loadu_si128(block.as_ptr().cast()) };
+    };
+    let from = at.min(last);
+    // SAFETY: 16 bytes are there.
+    let block = unsafe { _mm_loadu_si128(values.as_ptr().wrapping_add(from).cast()) };
+    let bytes = _mm_set_epi8(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    // Only the lowest bits of an index of a byte count.
+    _mm_shuffle_epi8(block, _mm_add_epi8(bytes, _mm_set1_epi8((at - from) as i8)))
+}
+
+// Apart from its caller, which has no registers left for it.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_possible_truncation,
+    reason = "16 bits, and offsets compared as the 32 bits that are stored"
+)]
+pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
+    let Stretch { heads, offsets, payload, .. } = *arrays;
+    let len = payload.len();
+    if heads.len() != offsets.len() || out.len() < 2 * len + SLACK {
+        debug_assert!(heads.len() != offsets.len(), "out is too short");
+        return false;
+    }
+    // First the key of each value, as far behind the start that the pairs, which are written from there on, only
+    // overwrite keys that have been read.
+    let keys = len + 32;
+    let (mut at, mut wrong) = (0, 0);
+    for (head, offset) in heads.iter().zip(offsets) {
+        let head = u32::from_le_bytes(*head);
+        let key = _mm256_set1_epi16(head as i16);
+        wrong |= u32::from_le_bytes(*offset) ^ (arrays.place + at) as u32;
+        let end = at + 2 * (head >> 16) as usize + 2;
+        if end > len {
+            return false;
+        }
+        while at < end {
+            // What is written behind the container is overwritten by the next one, or slack.
+            // SAFETY: `at` is below `len`, and `out` has `SLACK` bytes more than twice that.
+            unsafe { put(out, keys + at, key) };
+            at += 32;
+        }
+        at = end;
+    }
+    if wrong != 0 || at != len {
+        return false;
+    }
+    if len < 32 {
+        let mut values = [0; 32];
+        values[..len].copy_from_slice(payload);
+        // SAFETY: `out` has room for 16 pairs, and as many keys.
+        unsafe { put_pairs(load(&values, 0), out, keys, 0) };
+    } else {
+        // At the end the last 16, some of them again.
+        for at in (0..len - 31).step_by(32).chain([len - 32]) {
+            // SAFETY: 32 bytes lie there in `payload`, and behind `keys` in `out`, which has room for twice as many.
+            unsafe { put_pairs(load(payload, at), out, keys, at) };
+        }
+    }
+    pairs_ascend(&out[..2 * len])
+}
+
+/// Writes 16 values, whose keys stand behind byte `keys`, as pairs to where those of byte `at` of the values belong.
+///
+/// # Safety
+/// There must be 32 bytes of keys, and room for twice as many of pairs.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn put_pairs(values: __m256i, out: &mut [u8], keys: usize, at: usize) {
+    // SAFETY: see above.
+    unsafe {
+        let keys = load(out, keys + at);
+        // These stay within the halves.
+        let (low, high) =
+            (_mm256_unpacklo_epi16(keys, values), _mm256_unpackhi_epi16(keys, values));
+        put(out, 2 * at, _mm256_permute2x128_si256::<0x20>(low, high));
+        put(out, 2 * at + 32, _mm256_permute2x128_si256::<0x31>(low, high));
+    }
+}
+
+/// The lanes of pairs that have the same key in both.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn same_keys(left: __m256i, right: __m256i) -> u32 {
+    let differ = _mm256_srli_epi32::<16>(_mm256_xor_si256(left, right));
+    mask_of(_mm256_cmpeq_epi32(differ, _mm256_setzero_si256()))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_possible_truncation,
+    reason = "indexes of the values of a few containers"
+)]
+pub(super) fn split_pairs(
+    merged: &[u8],
+    base: &[u8],
+    out: &mut [u8],
+    [keys, starts, common]: [&mut [u8]; 3],
+) -> Option<PairUnion> {
+    if merged.len() < 36
+        || out.len() < merged.len() / 2 + SLACK
+        || common.len() < base.len() + SLACK
+    {
+        return portable::split_pairs(merged, base, out, [keys, starts, common]);
+    }
+    keys[..4].copy_from_slice(&merged[..4]);
+    starts[..4].fill(0);
+    out[..2].copy_from_slice(&merged[..2]);
+    let low_half = _mm256_set1_epi32(0xffff);
+    let one = _mm256_set1_epi32(1);
+    let mut union = PairUnion { values: 1, containers: 1, joined: 0 };
+    let (mut shared, mut at, mut joined) = (0, 4, _mm256_setzero_si256());
+    while at < merged.len() {
+        // SAFETY: see the length above.
+        let (pairs, before, lanes, next) = unsafe { load_with_previous(merged, at) };
+        let again = mask_of(_mm256_cmpeq_epi32(pairs, before)) & lanes;
+        let follows = _mm256_cmpeq_epi32(pairs, _mm256_add_epi32(before, one));
+        joined = _mm256_sub_epi32(joined, follows);
+        let once = lanes & !again;
+        let (left, left_before) = (compress(once, pairs), compress(once, before));
+        let left_lanes = _bzhi_u32(0xff, once.count_ones());
+        let same_key = same_keys(left, left_before);
+        let values = _mm256_and_si256(left, low_half);
+        let values = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(values, values));
+        // SAFETY: there is room for all values that have been looked at, these and more.
+        unsafe { put_half(out, 2 * union.values, _mm256_castsi256_si128(values)) };
+        let begins = left_lanes & !same_key;
+        let indexes = indexes_of(begins);
+        let containers = 4 * union.containers;
+        store(keys, containers, _mm256_permutevar8x32_epi32(left, indexes));
+        let from_first = _mm256_set1_epi32(union.values as i32);
+        store(starts, containers, _mm256_add_epi32(indexes, from_first));
+        union.values += once.count_ones() as usize;
+        union.containers += begins.count_ones() as usize;
+        // None came twice where nothing is to.
+        if !base.is_empty() {
+            store(common, shared.min(base.len()), compress(again, swap_halves(pairs)));
+        }
+        shared += 4 * again.count_ones() as usize;
+        at = next;
+    }
+    union.joined = sum(joined);
+    is_base(common, 0, shared, base).then_some(union)
+}
+
+/// Whether runs, as [`flatten_runs`] gives them, begin behind the end of the one before.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn spans_ascend(starts: &[u8], ends: &[u8]) -> bool {
+    if starts.len() < 36 {
+        let key = |list: &[u8], at: usize| portable::run_key(u32_at(list, at));
+        return (4..starts.len()).step_by(4).all(|at| key(starts, at) > key(ends, at - 4));
+    }
+    let mut bad = _mm256_setzero_si256();
+    let mut at = 4;
+    while at < starts.len() {
+        // SAFETY: see the length above; both are equally long.
+        let ((start, ..), (_, end, ..)) =
+            unsafe { (load_with_previous(starts, at), load_with_previous(ends, at)) };
+        let (start, end) = (swap_halves(start), swap_halves(end));
+        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(start, end), end));
+        at += 32;
+    }
+    mask_of(bad) == 0
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_wrap, reason = "16 bits")]
+pub(super) fn flatten_runs(
+    containers: &Stretch<'_>,
+    starts: &mut [u8],
+    ends: &mut [u8],
+) -> Option<FlatRuns> {
+    let most = starts.len().min(ends.len()).checked_sub(SLACK)? / 4;
+    let low_half = _mm256_set1_epi32(0xffff);
+    let mut flat = FlatRuns { bytes: 0, runs: 0, rows: 0 };
+    let mut wrong = false;
+    // Has a bit in the upper half where a run passes 65535.
+    let mut passed = _mm256_setzero_si256();
+    for (index, head) in containers.heads.iter().enumerate() {
+        let head = u32::from_le_bytes(*head);
+        let key = _mm256_set1_epi32((head & 0xffff) as i32);
+        let card = (head >> 16) + 1;
+        wrong |= !containers.is_at(index, flat.bytes);
+        let rest = containers.payload.get(flat.bytes..)?;
+        let (count, bytes) = if containers.is_runs(index) {
+            let (count, rest) = rest.split_first_chunk()?;
+            let count = usize::from(u16::from_le_bytes(*count));
+            let runs = rest.get(..4 * count)?;
+            if flat.runs + count > most {
+                return None;
+            }
+            let mut lengths = _mm256_setzero_si256();
+            let mut at = 0;
+            while at < count {
+                let place = runs.as_ptr().wrapping_add(4 * at).cast();
+                // SAFETY: lanes outside of the mask are not read, and those inside it lie within `runs`.
+                let run = unsafe { _mm256_maskload_epi32(place, low_lanes(count - at)) };
+                let more = _mm256_srli_epi32::<16>(run);
+                let last = _mm256_add_epi32(_mm256_and_si256(run, low_half), more);
+                passed = _mm256_or_si256(passed, last);
+                lengths = _mm256_add_epi32(lengths, more);
+                let to = 4 * (flat.runs + at);
+                let start = _mm256_or_si256(_mm256_slli_epi32::<16>(run), key);
+                let end = _mm256_or_si256(_mm256_slli_epi32::<16>(last), key);
+                // SAFETY: there is room for `most` and a block; what is written behind the container is overwritten by
+                // the next one, or slack.
+                unsafe {
+                    put(starts, to, start);
+                    put(ends, to, end);
+                }
+                at += 8;
+            }
+            wrong |= u64::from(sum(lengths)) + count as u64 != u64::from(card);
+            (count, 2 + 4 * count)
+        } else {
+            let count = card as usize;
+            let values = rest.get(..2 * count).filter(|_| card <= ARRAY_MAX)?;
+            if flat.runs + count > most {
+                return None;
+            }
+            let mut at = 0;
+            while at < count {
+                let value = _mm256_cvtepu16_epi32(load_eight(values, 2 * at));
+                let pair = _mm256_or_si256(_mm256_slli_epi32::<16>(value), key);
+                let to = 4 * (flat.runs + at);
+                // SAFETY: as above.
+                unsafe {
+                    put(starts, to, pair);
+                    put(ends, to, pair);
+                }
+                at += 8;
+            }
+            (count, 2 * count)
+        };
+        flat.runs += count;
+        flat.bytes += bytes;
+        flat.rows += u64::from(card);
+    }
+    let len = 4 * flat.runs;
+    let passed = mask_of(_mm256_cmpgt_epi32(passed, low_half)) != 0;
+    (!wrong && !passed && spans_ascend(&starts[..len], &ends[..len])).then_some(flat)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(
+    clippy::cast_possible_wrap,
+    clippy::cast_possible_truncation,
+    reason = "indexes of the runs of a few containers"
+)]
+pub(super) fn split_spans(
+    spans: [&[u8]; 2],
+    base: [&[u8]; 2],
+    lists: [&mut [u8]; 3],
+    common: &mut [u8],
+) -> Option<(usize, usize)> {
+    let [all_starts, all_ends] = spans;
+    let len = all_starts.len();
+    let has_room = |list: &&mut [u8]| list.len() >= len + SLACK;
+    if len < 36
+        || all_ends.len() != len
+        || !lists[..2].iter().all(has_room)
+        || common.len() < 2 * (base[0].len() + SLACK)
+    {
+        return portable::split_spans(spans, base, lists, common);
+    }
+    let [starts, ends, firsts] = lists;
+    let (common_starts, common_ends) = common.split_at_mut(common.len() / 2);
+    starts[..4].copy_from_slice(&all_starts[..4]);
+    firsts[..4].fill(0);
+    let one = _mm256_set1_epi32(1);
+    let (mut written, mut containers, mut shared, mut wrong, mut at) = (4, 4, 0, 0, 4);
+    while at < len {
+        // SAFETY: see the length above.
+        let ((start, before, lanes, next), (end, end_before, ..)) =
+            unsafe { (load_with_previous(all_starts, at), load_with_previous(all_ends, at)) };
+        let same = _mm256_and_si256(
+            _mm256_cmpeq_epi32(start, before),
+            _mm256_cmpeq_epi32(end, end_before),
+        );
+        let again = mask_of(same) & lanes;
+        let overlaps = mask_of(_mm256_cmpeq_epi32(_mm256_max_epu32(start, end_before), end_before));
+        wrong |= overlaps & lanes & !again;
+        let joins = mask_of(_mm256_cmpeq_epi32(start, _mm256_add_epi32(end_before, one)));
+        let same_key = same_keys(start, before);
+        // A run of the union ends in front of where the next one starts.
+        let kept = lanes & !again & !(joins & same_key);
+        let left = compress(kept, start);
+        // SAFETY: `starts` and `ends` have room for what has been looked at, this block and another one, and `common`
+        // for `base` and a block.
+        unsafe {
+            put(starts, written, left);
+            put(ends, written - 4, compress(kept, end_before));
+            let to = shared.min(base[0].len());
+            put(common_starts, to, compress(again, swap_halves(start)));
+            put(common_ends, to, compress(again, swap_halves(end)));
+        }
+        // Which of the runs of the union are the first of their container.
+        let begins = !same_keys(left, compress(kept, before));
+        let begins = _bzhi_u32(begins, kept.count_ones());
+        let from_first = _mm256_set1_epi32((written / 4) as i32);
+        store(firsts, containers, _mm256_add_epi32(indexes_of(begins), from_first));
+        containers += 4 * begins.count_ones() as usize;
+        written += 4 * kept.count_ones() as usize;
+        shared += 4 * again.count_ones() as usize;
+        at = next;
+    }
+    ends[written - 4..written].copy_from_slice(&all_ends[len - 4..]);
+    let is_base =
+        is_base(common_starts, 0, shared, base[0]) && is_base(common_ends, 0, shared, base[1]);
+    (wrong == 0 && is_base).then_some((written / 4, containers / 4))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32 {
+    let len = starts.len().min(ends.len()).saturating_sub(SLACK);
+    if out.len() < len + SLACK {
+        return portable::put_runs(starts, ends, out);
+    }
+    let low_half = _mm256_set1_epi32(0xffff);
+    let mut lengths = _mm256_setzero_si256();
+    let mut at = 0;
+    while at < len {
+        // SAFETY: all have `SLACK` bytes more than `len`.
+        unsafe {
+            let start = load(starts, at);
+            let more = _mm256_sub_epi32(load(ends, at), start);
+            let run =
+                _mm256_or_si256(_mm256_and_si256(start, low_half), _mm256_slli_epi32::<16>(more));
+            put(out, at, run);
+            let lanes = low_lanes((len - at) / 4);
+            // One more than the difference for each.
+            lengths = _mm256_add_epi32(lengths, _mm256_and_si256(more, lanes));
+            lengths = _mm256_sub_epi32(lengths, lanes);
+        }
+        at += 32;
+    }
+    sum(lengths)
+}
+
+/// Sets the bits of the values of two arrays and gives the number of bits set.
+///
+/// A byte is written for every value and the bytes are collected to bits: on sorted values that come close to one
+/// another this is faster than setting bits in memory, where each has to wait for the one before. `map` must
+/// be zero and is again in the end.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn arrays_to_bits(cur: &[u8], win: &[u8], map: &mut Map, out: &mut Bits) -> u32 {
+    let (mut cur, mut win) = (cur.as_chunks::<2>().0, win.as_chunks::<2>().0);
+    let mut count = 0;
+    for (part, out) in out.as_chunks_mut::<{ MAP_VALUES / 8 }>().0.iter_mut().enumerate() {
+        for values in [&mut cur, &mut win] {
+            *values = portable::fill_map(values, part, map);
+        }
+        for (bytes, word) in map.as_chunks_mut::<32>().0.iter_mut().zip(out.as_chunks_mut::<4>().0)
+        {
+            // SAFETY: `bytes` is 32 bytes.
+            let bits = unsafe {
+                let block = _mm256_loadu_si256(bytes.as_ptr().cast());
+                _mm256_storeu_si256(bytes.as_mut_ptr().cast(), _mm256_setzero_si256());
+                _mm256_movemask_epi8(block)
+            };
+            count += bits.count_ones();
+            *word = bits.to_le_bytes();
+        }
+    }
+    count
+}
