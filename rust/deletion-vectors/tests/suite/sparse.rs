@@ -66,37 +66,67 @@ fn union(a: &Rows, b: &Rows) -> Rows {
 /// Rounds of each look; the interpreter that looks for undefined behaviour is some hundred times slower.
 const ROUNDS: usize = if cfg!(miri) { 1 } else { 12 };
 
+/// As [`sets`], a few runs around where each container ends, many of which go on in the next one or touch another.
+fn sets_across(random: &mut Random, containers: u64) -> [Rows; 3] {
+    let mut sets = [Rows::new(), Rows::new(), Rows::new()];
+    for key in 1..=containers {
+        let mut at = (key << 16) - random.below(30);
+        for _ in 0..random.below(5) {
+            let run = 1 + random.below(14);
+            let which = [0, 0, 1, 2][random.below(4) as usize];
+            sets[which].extend(at..at + run);
+            at += run + random.below(3);
+        }
+    }
+    sets
+}
+
+/// Compares with the model; every third round has each sort of conflict, somewhere.
+fn ask(random: &mut Random, round: usize, [base, own, won]: [Rows; 3]) {
+    let (mut cur, mut win) = (union(&base, &own), union(&base, &won));
+    let pick = |random: &mut Random, rows: &Rows| {
+        rows.iter().nth(random.below(rows.len().max(1) as u64) as usize).copied()
+    };
+    match round {
+        3 => win.extend(pick(random, &own)),
+        6 => drop(pick(random, &base).map(|row| win.remove(&row))),
+        9 => drop(pick(random, &base).map(|row| cur.remove(&row))),
+        _ => {}
+    }
+    let form = [Form::Portable, Form::Native][round % 2];
+    let base_bytes = serialize(&base, form, kinds(random.below(4)));
+    let cur_bytes = serialize(&cur, form, kinds(random.below(4)));
+    let win_bytes = serialize(&win, Form::Portable, kinds(random.below(4)));
+    let last = cur.last().max(win.last()).max(base.last()).map_or(0, |last| last + 1);
+    for num_records in [None, Some(last), Some(last + 70_000)] {
+        check(
+            Some((&base_bytes, &base)),
+            Some((&cur_bytes, &cur)),
+            Some((&win_bytes, &win)),
+            num_records,
+        );
+        check(None, Some((&cur_bytes, &cur)), Some((&win_bytes, &win)), num_records);
+    }
+}
+
 #[test]
 fn merge_of_small_containers_equals_the_model() {
     let mut random = Random(0x5851_f42d_4c95_7f2d);
     for look in LOOKS {
         for round in 0..ROUNDS {
-            let [base, own, won] = sets(&mut random, look);
-            let (mut cur, mut win) = (union(&base, &own), union(&base, &won));
-            let pick = |random: &mut Random, rows: &Rows| {
-                rows.iter().nth(random.below(rows.len().max(1) as u64) as usize).copied()
-            };
-            // Every third round each sort of conflict, somewhere.
-            match round {
-                3 => win.extend(pick(&mut random, &own)),
-                6 => drop(pick(&mut random, &base).map(|row| win.remove(&row))),
-                9 => drop(pick(&mut random, &base).map(|row| cur.remove(&row))),
-                _ => {}
-            }
-            let form = [Form::Portable, Form::Native][round % 2];
-            let base_bytes = serialize(&base, form, kinds(random.below(4)));
-            let cur_bytes = serialize(&cur, form, kinds(random.below(4)));
-            let win_bytes = serialize(&win, Form::Portable, kinds(random.below(4)));
-            let last = cur.last().max(win.last()).max(base.last()).map_or(0, |last| last + 1);
-            for num_records in [None, Some(last), Some(last + 70_000)] {
-                check(
-                    Some((&base_bytes, &base)),
-                    Some((&cur_bytes, &cur)),
-                    Some((&win_bytes, &win)),
-                    num_records,
-                );
-                check(None, Some((&cur_bytes, &cur)), Some((&win_bytes, &win)), num_records);
-            }
+            let sets = sets(&mut random, look);
+            ask(&mut random, round, sets);
+        }
+    }
+}
+
+#[test]
+fn merge_of_runs_that_go_on_in_the_next_container_equals_the_model() {
+    let mut random = Random(0x1405_7b7e_f767_814f);
+    for containers in [1, 2, 3, 4, 9, 130, 300] {
+        for round in 0..ROUNDS {
+            let sets = sets_across(&mut random, containers);
+            ask(&mut random, round, sets);
         }
     }
 }
