@@ -228,20 +228,29 @@ impl<'o> Writer<'o> {
             self.commit(key, kind, container.card, runs, len);
             return Ok(());
         }
-        match container.kind {
-            Kind::Array => self.write_runs(key, container.card, runs, |sink| {
+        match (container.kind, kind) {
+            (Kind::Array, _) => self.write_runs(key, container.card, runs, |sink| {
                 for value in container.bytes.as_chunks::<2>().0 {
                     let value = u16::from_le_bytes(*value);
                     sink(value, value);
                 }
             }),
-            Kind::Runs => self.write_intervals(key, kind, container.card, runs, |sink| {
+            (Kind::Runs, Kind::Bitset) => {
+                let bits = self.room(BITSET_BYTES)?;
+                bits.fill(0);
+                if let Some(bits) = bits.first_chunk_mut() {
+                    portable::set_runs(container.bytes, bits);
+                }
+                self.commit(key, kind, container.card, runs, BITSET_BYTES);
+                Ok(())
+            }
+            (Kind::Runs, _) => self.write_intervals(key, kind, container.card, runs, |sink| {
                 for run in container.bytes.as_chunks::<4>().0 {
                     let (first, more) = (u16_at(run, 0), u16_at(run, 2));
                     sink(first, first.saturating_add(more));
                 }
             }),
-            Kind::Bitset => match container.bits() {
+            (Kind::Bitset, _) => match container.bits() {
                 Some(bits) => self.write_runs(key, container.card, runs, |sink| {
                     portable::for_each_run(bits, sink);
                 }),
@@ -269,7 +278,8 @@ impl<'o> Writer<'o> {
         })
     }
 
-    /// Writes a container from ascending intervals, as `kind`. Intervals may touch one another.
+    /// Writes a container from ascending intervals as runs, or as the array that is smaller. Intervals may touch one
+    /// another.
     fn write_intervals(
         &mut self,
         key: u16,
@@ -278,34 +288,20 @@ impl<'o> Writer<'o> {
         runs: u32,
         intervals: impl FnOnce(&mut dyn FnMut(u16, u16)),
     ) -> Result<(), NoSpace> {
-        match kind {
-            Kind::Runs => self.write_runs(key, card, runs, intervals),
-            Kind::Array => {
-                let len = 2 * card as usize;
-                let mut slots = self.room(len)?.as_chunks_mut::<2>().0.iter_mut();
-                intervals(&mut |first, last| {
-                    for value in first..=last {
-                        if let Some(slot) = slots.next() {
-                            *slot = value.to_le_bytes();
-                        }
-                    }
-                });
-                self.commit(key, kind, card, runs, len);
-                Ok(())
-            }
-            Kind::Bitset => {
-                let bits = self.room(BITSET_BYTES)?;
-                bits.fill(0);
-                if let Some(bits) = bits.first_chunk_mut::<BITSET_BYTES>() {
-                    intervals(&mut |first, last| {
-                        let run = (u32::from(last - first) << 16 | u32::from(first)).to_le_bytes();
-                        portable::set_runs(&run, bits);
-                    });
-                }
-                self.commit(key, kind, card, runs, BITSET_BYTES);
-                Ok(())
-            }
+        if kind == Kind::Runs {
+            return self.write_runs(key, card, runs, intervals);
         }
+        let len = 2 * card as usize;
+        let mut slots = self.room(len)?.as_chunks_mut::<2>().0.iter_mut();
+        intervals(&mut |first, last| {
+            for value in first..=last {
+                if let Some(slot) = slots.next() {
+                    *slot = value.to_le_bytes();
+                }
+            }
+        });
+        self.commit(key, Kind::Array, card, runs, len);
+        Ok(())
     }
 
     /// Writes a run container from ascending intervals, joining those that touch; `runs` remain.

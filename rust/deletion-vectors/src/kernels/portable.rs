@@ -565,19 +565,22 @@ pub(crate) fn fill_map<'a>(values: &'a [[u8; 2]], part: usize, map: &mut Map) ->
 /// Sets the bits of every run; runs must not pass 65535.
 #[inline]
 pub(crate) fn set_runs(runs: &[u8], bits: &mut Bits) {
+    let words = bits.as_chunks_mut::<8>().0;
+    let mut set = |at: usize, mask: u64| {
+        words[at] = (u64::from_le_bytes(words[at]) | mask).to_le_bytes();
+    };
     for run in runs.as_chunks::<4>().0 {
         let run = u32::from_le_bytes(*run);
         let first = (run & 0xffff) as usize;
         let last = (first + (run >> 16) as usize).min(0xffff);
-        let (low, high) = (first >> 3, last >> 3);
-        let low_mask = 0xffu8 << (first & 7);
-        let high_mask = 0xffu8 >> (7 - (last & 7));
+        let (low, high) = (first >> 6, last >> 6);
+        let (low_mask, high_mask) = (u64::MAX << (first & 63), u64::MAX >> (63 - (last & 63)));
         if low == high {
-            bits[low] |= low_mask & high_mask;
+            set(low, low_mask & high_mask);
         } else {
-            bits[low] |= low_mask;
-            bits[low + 1..high].fill(0xff);
-            bits[high] |= high_mask;
+            set(low, low_mask);
+            (low + 1..high).for_each(|at| set(at, u64::MAX));
+            set(high, high_mask);
         }
     }
 }
