@@ -9,7 +9,6 @@ compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
     check_array(values: &[u8]) -> Option<u32>;
     check_runs(runs: &[u8]) -> Option<u32>;
     popcount(bits: &Bits) -> u32;
-    merge_bits(base: Option<&Bits>, cur: &Bits, win: &Bits, out: &mut Bits) -> Option<BitCounts>;
     covers(base: &Bits, win: &Bits) -> bool;
     count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
     count_runs(bits: &Bits) -> u32;
@@ -1002,6 +1001,67 @@ pub(super) fn put_runs(starts: &[u8], ends: &[u8], out: &mut [u8]) -> u32 {
         at += 32;
     }
     sum(lengths)
+}
+
+/// The number of bits of each byte.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn bits_of_bytes(v: __m256i) -> __m256i {
+    let of_nibbles =
+        _mm256_broadcastsi128_si256(_mm_set_epi8(4, 3, 3, 2, 3, 2, 2, 1, 3, 2, 2, 1, 2, 1, 1, 0));
+    let low = _mm256_set1_epi8(0x0f);
+    _mm256_add_epi8(
+        _mm256_shuffle_epi8(of_nibbles, _mm256_and_si256(v, low)),
+        _mm256_shuffle_epi8(of_nibbles, _mm256_and_si256(_mm256_srli_epi16::<4>(v), low)),
+    )
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn merge_bits(
+    base: Option<&Bits>,
+    cur: &Bits,
+    win: &Bits,
+    out: &mut Bits,
+) -> Option<BitCounts> {
+    /// Blocks whose counts fit into a byte each.
+    const BLOCKS: usize = 16;
+    const PART: usize = 32 * BLOCKS;
+    let zero = _mm256_setzero_si256();
+    let (mut in_cur, mut in_win, mut in_base, mut wrong) = (zero, zero, zero, zero);
+    let (cur, win) = (cur.as_chunks::<PART>().0, win.as_chunks::<PART>().0);
+    let mut base = base.map(|base| base.as_chunks::<PART>().0.iter());
+    for ((cur, win), out) in cur.iter().zip(win).zip(out.as_chunks_mut::<PART>().0) {
+        let base = base.as_mut().and_then(Iterator::next);
+        let (mut cur_bytes, mut win_bytes, mut base_bytes) = (zero, zero, zero);
+        for at in (0..PART).step_by(32) {
+            // SAFETY: there are so many blocks of 32 bytes.
+            let (cur, win) = unsafe { (load(cur, at), load(win, at)) };
+            let common = _mm256_and_si256(cur, win);
+            let differ = match base {
+                None => common,
+                Some(base) => {
+                    // SAFETY: as above.
+                    let base = unsafe { load(base, at) };
+                    base_bytes = _mm256_add_epi8(base_bytes, bits_of_bytes(base));
+                    _mm256_xor_si256(common, base)
+                }
+            };
+            wrong = _mm256_or_si256(wrong, differ);
+            cur_bytes = _mm256_add_epi8(cur_bytes, bits_of_bytes(cur));
+            win_bytes = _mm256_add_epi8(win_bytes, bits_of_bytes(win));
+            // SAFETY: as above.
+            unsafe { put(out, at, _mm256_or_si256(cur, win)) };
+        }
+        in_cur = _mm256_add_epi64(in_cur, _mm256_sad_epu8(cur_bytes, zero));
+        in_win = _mm256_add_epi64(in_win, _mm256_sad_epu8(win_bytes, zero));
+        in_base = _mm256_add_epi64(in_base, _mm256_sad_epu8(base_bytes, zero));
+    }
+    // Their upper halves are zero.
+    let [cur, win, base] = [in_cur, in_win, in_base].map(|counts| sum(counts));
+    let equal = _mm256_testz_si256(wrong, wrong) == 1;
+    // What both have in common is the base, so that the union has as many.
+    equal.then(|| BitCounts { cur, win, union: cur + win - base })
 }
 
 /// Sets the bits of the values of two arrays and gives the number of bits set.
