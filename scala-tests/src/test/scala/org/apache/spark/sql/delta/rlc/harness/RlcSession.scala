@@ -41,8 +41,8 @@ object RlcSession {
     "spark.sql.catalog.spark_catalog" -> "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.delta.logStore.file.impl" -> classOf[HookedLogStore].getName,
     "spark.ui.enabled" -> "false",
-    "spark.sql.shuffle.partitions" -> "2",
-    "spark.default.parallelism" -> "2",
+    "spark.sql.shuffle.partitions" -> "1",
+    "spark.default.parallelism" -> "1",
     // VACUUM lists the smallest table in as many tasks, ten thousand by default.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism" -> "2",
     "spark.sql.adaptive.enabled" -> "false",
@@ -57,7 +57,7 @@ object RlcSession {
     "spark.databricks.delta.retentionDurationCheck.enabled" -> "false",
     // A winner of a second pass commits while the loser is inside its own commit, which on a local
     // file system would hold the lock of the log.
-    "spark.databricks.delta.commitLock.enabled" -> "false")
+    "spark.databricks.delta.commitLock.enabled" -> "false") ++ QuickLocal.options
 
   /** The session with the feature on. */
   lazy val on: SparkSession = {
