@@ -883,26 +883,6 @@ fn unite_next<K: Kernels>(
     }
 }
 
-/// Writes `cur ∪ win`; false when `cur ∩ win` differs from `base`.
-#[inline(always)]
-fn unite<K: Kernels>(
-    kernels: K,
-    scratch: &mut Scratch,
-    writer: &mut Writer<'_>,
-    key: u16,
-    three: &Three<'_>,
-) -> Result<bool, Stop> {
-    let Three { base, cur, win } = three;
-    if base.card > cur.card || base.card > win.card {
-        return Ok(false);
-    }
-    let card = cur.card + win.card - base.card;
-    if card > CONTAINER_VALUES {
-        return Ok(false);
-    }
-    unite_large(kernels, scratch, writer, key, three, card)
-}
-
 /// Completes a container whose values stand, as an array, where its payload goes.
 #[inline(always)]
 fn finish_array(
@@ -932,16 +912,23 @@ fn turn_into_runs(writer: &mut Writer<'_>, key: u16, card: u32, runs: u32) -> Re
     Ok(true)
 }
 
+/// Writes `cur ∪ win`; false when `cur ∩ win` differs from `base`.
 #[inline(never)]
-fn unite_large<K: Kernels>(
+fn unite<K: Kernels>(
     kernels: K,
     scratch: &mut Scratch,
     writer: &mut Writer<'_>,
     key: u16,
     three: &Three<'_>,
-    card: u32,
 ) -> Result<bool, Stop> {
     let Three { base, cur, win } = three;
+    if base.card > cur.card || base.card > win.card {
+        return Ok(false);
+    }
+    let card = cur.card + win.card - base.card;
+    if card > CONTAINER_VALUES {
+        return Ok(false);
+    }
     let all_arrays = cur.kind == Kind::Array && win.kind == Kind::Array && base.kind == Kind::Array;
     if all_arrays && card <= ARRAY_MAX {
         let total = cur.bytes.len() + win.bytes.len();

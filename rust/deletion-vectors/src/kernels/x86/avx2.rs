@@ -625,24 +625,25 @@ fn sum(v: __m256i) -> u32 {
     _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<0b10_11_00_01>(v))) as u32
 }
 
-/// Whether pairs, laid out as runs are, are strictly increasing.
+/// Whether runs, given by their first and last values as pairs, begin behind the end of the one before; pairs of single
+/// values are both.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn pairs_ascend(pairs: &[u8]) -> bool {
-    if pairs.len() < 36 {
-        let keys = pairs.as_chunks::<4>().0;
-        let key = |pair: &[u8; 4]| portable::run_key(u32::from_le_bytes(*pair));
-        return keys.windows(2).all(|pair| key(&pair[0]) < key(&pair[1]));
+fn spans_ascend(starts: &[u8], ends: &[u8]) -> bool {
+    if starts.len() < 36 {
+        let key = |list: &[u8], at: usize| portable::run_key(u32_at(list, at));
+        return (4..starts.len()).step_by(4).all(|at| key(starts, at) > key(ends, at - 4));
     }
     let mut bad = _mm256_setzero_si256();
     let mut at = 4;
-    while at < pairs.len() {
-        // SAFETY: see the length above.
-        let (pair, before, _, next) = unsafe { load_with_previous(pairs, at) };
-        let (pair, before) = (swap_halves(pair), swap_halves(before));
-        // Not above the one before: without a sign there is no comparison.
-        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(pair, before), before));
-        at = next;
+    while at < starts.len() {
+        // SAFETY: see the length above; both are equally long.
+        let ((start, ..), (_, end, ..)) =
+            unsafe { (load_with_previous(starts, at), load_with_previous(ends, at)) };
+        let (start, end) = (swap_halves(start), swap_halves(end));
+        // Not behind it: without a sign there is no comparison.
+        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(start, end), end));
+        at += 32;
     }
     mask_of(bad) == 0
 }
@@ -717,7 +718,8 @@ pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
             unsafe { put_pairs(load(payload, at), out, keys, at) };
         }
     }
-    pairs_ascend(&out[..2 * len])
+    let pairs = &out[..2 * len];
+    spans_ascend(pairs, pairs)
 }
 
 /// Writes 16 values, whose keys stand behind byte `keys`, as pairs to where those of byte `at` of the values belong.
@@ -803,27 +805,6 @@ pub(super) fn split_pairs(
     }
     union.joined = sum(joined);
     is_base(common, 0, shared, base).then_some(union)
-}
-
-/// Whether runs, as [`flatten_runs`] gives them, begin behind the end of the one before.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn spans_ascend(starts: &[u8], ends: &[u8]) -> bool {
-    if starts.len() < 36 {
-        let key = |list: &[u8], at: usize| portable::run_key(u32_at(list, at));
-        return (4..starts.len()).step_by(4).all(|at| key(starts, at) > key(ends, at - 4));
-    }
-    let mut bad = _mm256_setzero_si256();
-    let mut at = 4;
-    while at < starts.len() {
-        // SAFETY: see the length above; both are equally long.
-        let ((start, ..), (_, end, ..)) =
-            unsafe { (load_with_previous(starts, at), load_with_previous(ends, at)) };
-        let (start, end) = (swap_halves(start), swap_halves(end));
-        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(start, end), end));
-        at += 32;
-    }
-    mask_of(bad) == 0
 }
 
 #[inline]

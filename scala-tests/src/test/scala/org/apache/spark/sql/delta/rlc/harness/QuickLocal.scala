@@ -17,13 +17,13 @@ package org.apache.spark.sql.delta.rlc.harness
 import java.net.URI
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{ChecksumFs, DelegateToFileSystem, FileStatus, FsServerDefaults, LocalFileSystem, Path, RawLocalFileSystem}
+import org.apache.hadoop.fs.{ChecksumFs, DelegateToFileSystem, FileStatus, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.permission.FsPermission
 
 /**
  * The local file system without the process that Hadoop starts, where its own native library is
  * missing, for the permissions of every file that is created and for every question whether a path
- * is a symbolic link: some hundred a minute, each of which holds up a test by milliseconds.
+ * is a symbolic link: twenty a second, each of which holds up a test by milliseconds.
  */
 private[harness] class QuickRawLocal extends RawLocalFileSystem {
   override def setPermission(path: Path, permission: FsPermission): Unit = ()
@@ -36,15 +36,8 @@ class QuickLocal extends LocalFileSystem(new QuickRawLocal)
 /** The same for Hadoop's FileContext, for use as `fs.AbstractFileSystem.file.impl`. */
 class QuickLocalContext(uri: URI, conf: Configuration)
   extends ChecksumFs(new DelegateToFileSystem(uri, new QuickRawLocal, conf, uri.getScheme, false) {
-    override def getUriDefaultPort: Int = -1
     override def isValidName(name: String): Boolean = true
-    override def getServerDefaults: FsServerDefaults = QuickLocalContext.defaults(conf)
   })
-
-private object QuickLocalContext {
-  def defaults(conf: Configuration): FsServerDefaults =
-    new LocalFileSystem(new QuickRawLocal).getServerDefaults(new Path("/"))
-}
 
 object QuickLocal {
   /** Session options under which Hadoop uses these. */
