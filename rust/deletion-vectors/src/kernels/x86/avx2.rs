@@ -5,8 +5,6 @@ use std::arch::x86_64::*;
 use super::*;
 
 compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
-    is_ascending(values: &[u8]) -> bool;
-    check_array(values: &[u8]) -> Option<u32>;
     check_runs(runs: &[u8]) -> Option<u32>;
     popcount(bits: &Bits) -> u32;
     covers(base: &Bits, win: &Bits) -> bool;
@@ -15,30 +13,52 @@ compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
     put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
 }
 
-/// For each mask of 8 lanes of `SIZE` bytes the indexes of the bytes of those that are set, ascending, and zeros behind
-/// them: these instruction sets have no instruction that moves lanes together.
-#[allow(clippy::cast_possible_truncation, reason = "below 16")]
-const fn bytes_of_masks<const SIZE: usize, const BYTES: usize>() -> [[u8; BYTES]; 256] {
-    let mut table = [[0; BYTES]; 256];
+/// For each mask of 8 lanes their indexes, in an order that moves those that are not set to the front, ascending, and
+/// those that are to the back, descending: these instruction sets have no instruction that moves lanes together.
+#[allow(clippy::cast_possible_truncation, reason = "below 8")]
+const fn lanes_apart() -> [[u8; 8]; 256] {
+    let mut table = [[0; 8]; 256];
     let mut mask = 0;
     while mask < 256 {
-        let (mut byte, mut count) = (0, 0);
-        while byte < BYTES {
-            if mask >> (byte / SIZE) & 1 == 1 {
-                table[mask][count] = byte as u8;
-                count += 1;
+        let (mut lane, mut clear, mut set) = (0, 0, 0);
+        while lane < 8 {
+            if mask >> lane & 1 == 0 {
+                table[mask][clear] = lane as u8;
+                clear += 1;
+            } else {
+                set += 1;
+                table[mask][8 - set] = lane as u8;
             }
-            byte += 1;
+            lane += 1;
         }
         mask += 1;
     }
     table
 }
 
-/// As indexes of lanes.
-static LANES: [[u8; 8]; 256] = bytes_of_masks::<1, 8>();
-/// For lanes of 16 bits.
-static VALUES: [[u8; 16]; 256] = bytes_of_masks::<2, 16>();
+/// The same for the bytes of lanes of 16 bits.
+const fn values_apart() -> [[u8; 16]; 256] {
+    let lanes = lanes_apart();
+    let mut table = [[0; 16]; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let mut lane = 0;
+        while lane < 8 {
+            table[mask][2 * lane] = 2 * lanes[mask][lane];
+            table[mask][2 * lane + 1] = 2 * lanes[mask][lane] + 1;
+            lane += 1;
+        }
+        mask += 1;
+    }
+    table
+}
+
+/// A table of which no entry lies in two cache lines.
+#[repr(align(64))]
+struct Aligned<const BYTES: usize>([[u8; BYTES]; 256]);
+
+static LANES: Aligned<8> = Aligned(lanes_apart());
+static VALUES: Aligned<16> = Aligned(values_apart());
 
 /// See [`super::Kernels::run`].
 #[inline(never)]
@@ -56,6 +76,15 @@ fn low_lanes(count: usize) -> __m256i {
     _mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(8) as i32), lanes)
 }
 
+/// All bits of the lanes of 16 bits from index `from` on, at most 16.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "at most 16")]
+fn high_values(from: usize) -> __m256i {
+    let lanes = _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    _mm256_cmpgt_epi16(lanes, _mm256_set1_epi16(from as i16 - 1))
+}
+
 /// The lanes of 32 bits, of which all bits are equal, as a mask.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -64,12 +93,13 @@ fn mask_of(lanes: __m256i) -> u32 {
     _mm256_movemask_ps(_mm256_castsi256_ps(lanes)) as u32
 }
 
-/// The indexes of the lanes of `mask`, a number of 8 bits, one in each lane of 32 bits, and zeros behind them.
+/// The indexes of the lanes of `mask`, a number of 8 bits, one in each lane of 32 bits, and those of all others behind
+/// them.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn indexes_of(mask: u32) -> __m256i {
     // SAFETY: an entry is 8 bytes.
-    unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(LANES[mask as usize & 0xff].as_ptr().cast())) }
+    unsafe { _mm256_cvtepu8_epi32(_mm_loadl_epi64(LANES.0[!mask as usize & 0xff].as_ptr().cast())) }
 }
 
 /// The lanes of `mask`, a number of 8 bits, moved together.
@@ -77,15 +107,6 @@ fn indexes_of(mask: u32) -> __m256i {
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn compress(mask: u32, lanes: __m256i) -> __m256i {
     _mm256_permutevar8x32_epi32(lanes, indexes_of(mask))
-}
-
-/// As [`compress`], for 8 lanes of 16 bits.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn compress_values(mask: u32, lanes: __m128i) -> __m128i {
-    let indexes = &VALUES[mask as usize & 0xff];
-    // SAFETY: an entry is 16 bytes.
-    _mm_shuffle_epi8(lanes, unsafe { _mm_loadu_si128(indexes.as_ptr().cast()) })
 }
 
 /// The 32 bytes from `at` on.
@@ -170,6 +191,17 @@ fn swap_halves(v: __m256i) -> __m256i {
     _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order))
 }
 
+/// The keys of the 8 runs from byte `at` on.
+///
+/// # Safety
+/// As of [`load`].
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn load_run_keys(runs: &[u8], at: usize) -> __m256i {
+    // SAFETY: see above.
+    swap_halves(unsafe { load(runs, at) })
+}
+
 /// The keys of up to 8 runs from byte `at` on.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -248,31 +280,85 @@ fn reverse_keys(v: __m256i) -> __m256i {
     _mm256_permutevar8x32_epi32(v, _mm256_set_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 }
 
-/// Sorts 16 values of which the first part ascends and the second descends. Each step leaves the smaller of two
-/// lanes in the lower one.
+/// Sorts two blocks of 16 values, in each of which the first part ascends and the second descends.
+///
+/// Each step leaves the smaller of two values that are half a block apart in the lower half, and then deals the halves
+/// alternately: so the next step, which needs values a quarter apart, can do the same, and after the last one all stand
+/// where they belong. The lower halves of both blocks are in one register, and the upper ones in another.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn sort_values(v: __m256i) -> __m256i {
-    let t = _mm256_permute2x128_si256::<1>(v, v);
-    let v = _mm256_blend_epi32::<0xf0>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
-    let t = _mm256_shuffle_epi32::<0b01_00_11_10>(v);
-    let v = _mm256_blend_epi32::<0xcc>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
-    let t = _mm256_shuffle_epi32::<0b10_11_00_01>(v);
-    let v = _mm256_blend_epi32::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t));
-    let t = _mm256_or_si256(_mm256_slli_epi32::<16>(v), _mm256_srli_epi32::<16>(v));
-    _mm256_blend_epi16::<0xaa>(_mm256_min_epu16(v, t), _mm256_max_epu16(v, t))
+fn sort_values(front: __m256i, back: __m256i) -> (__m256i, __m256i) {
+    let mut low = _mm256_permute2x128_si256::<0x20>(front, back);
+    let mut high = _mm256_permute2x128_si256::<0x31>(front, back);
+    for _ in 0..4 {
+        let (less, more) = (_mm256_min_epu16(low, high), _mm256_max_epu16(low, high));
+        low = _mm256_unpacklo_epi16(less, more);
+        high = _mm256_unpackhi_epi16(less, more);
+    }
+    (_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high))
 }
 
-/// As [`sort_values`], for 8 numbers of 32 bits.
+/// As [`sort_values`], for blocks of 8 numbers of 32 bits.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn sort_keys(v: __m256i) -> __m256i {
-    let t = _mm256_permute2x128_si256::<1>(v, v);
-    let v = _mm256_blend_epi32::<0xf0>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t));
-    let t = _mm256_shuffle_epi32::<0b01_00_11_10>(v);
-    let v = _mm256_blend_epi32::<0xcc>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t));
-    let t = _mm256_shuffle_epi32::<0b10_11_00_01>(v);
-    _mm256_blend_epi32::<0xaa>(_mm256_min_epu32(v, t), _mm256_max_epu32(v, t))
+fn sort_keys(front: __m256i, back: __m256i) -> (__m256i, __m256i) {
+    let mut low = _mm256_permute2x128_si256::<0x20>(front, back);
+    let mut high = _mm256_permute2x128_si256::<0x31>(front, back);
+    for _ in 0..3 {
+        let (less, more) = (_mm256_min_epu32(low, high), _mm256_max_epu32(low, high));
+        low = _mm256_unpacklo_epi32(less, more);
+        high = _mm256_unpackhi_epi32(less, more);
+    }
+    (_mm256_permute2x128_si256::<0x20>(low, high), _mm256_permute2x128_si256::<0x31>(low, high))
+}
+
+/// Whether values are strictly increasing, and of those how many follow on the one before.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn check_order(values: &[u8]) -> Option<u32> {
+    debug_assert!(values.len() >= 34);
+    let one = _mm256_set1_epi16(1);
+    // The least difference, which stays zero where a value is not above the one before.
+    let mut least = one;
+    let mut joined = _mm256_setzero_si256();
+    // SAFETY: `at` is at least 2, and 32 bytes are left there.
+    let difference =
+        |at: usize| unsafe { _mm256_subs_epu16(load(values, at), load(values, at - 2)) };
+    let mut at = 2;
+    while at + 32 <= values.len() {
+        let above = difference(at);
+        least = _mm256_min_epu16(least, above);
+        joined = _mm256_sub_epi16(joined, _mm256_cmpeq_epi16(above, one));
+        at += 32;
+    }
+    // The last 16, of which the lowest have been looked at.
+    let from = values.len() - 32;
+    let above = difference(from);
+    least = _mm256_min_epu16(least, above);
+    let follows = _mm256_and_si256(_mm256_cmpeq_epi16(above, one), high_values((at - from) / 2));
+    joined = _mm256_sub_epi16(joined, follows);
+    let ascend = _mm256_testc_si256(least, one) == 1;
+    // No list that ascends has so many values that a lane could overflow.
+    ascend.then(|| sum(_mm256_madd_epi16(joined, one)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn is_ascending(values: &[u8]) -> bool {
+    if values.len() < 34 {
+        return portable::is_ascending(values);
+    }
+    check_order(values).is_some()
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_truncation, reason = "at most 65536 where they ascend")]
+pub(super) fn check_array(values: &[u8]) -> Option<u32> {
+    if values.len() < 34 {
+        return portable::check_array(values);
+    }
+    check_order(values).map(|joined| (values.len() / 2) as u32 - joined)
 }
 
 /// How far two lists have been merged from both ends, in bytes. What lies between `front` and `back` is still to be
@@ -320,118 +406,80 @@ impl Ends {
     }
 }
 
-/// Merges the smallest 16 values, of the blocks that are next from the front, and the largest, from the back. Those
-/// of `win` are in descending order.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn merge_values(
-    ends: &mut Ends,
-    out: &mut [u8],
-    [first_cur, first_win, last_cur, last_win]: [__m256i; 4],
-) {
-    let smallest = _mm256_min_epu16(first_cur, first_win);
-    let largest = _mm256_max_epu16(last_cur, last_win);
-    let (front, back) = (ends.front, ends.back - 32);
-    let taken = |from: __m256i, block: __m256i| {
-        _mm256_movemask_epi8(_mm256_cmpeq_epi16(from, block)).count_ones() as usize
+/// Merges two lists block by block, as [`super`] says.
+macro_rules! merge_lists {
+    ($cur:ident, $win:ident, $out:ident; $min:ident, $max:ident, $sort:ident, $taken:expr;
+        within $next:expr, $next_reversed:expr;
+        first $first:ident, last $last:ident, reversed $reverse:ident) => {
+        if $out.len() < $cur.len() + $win.len() + SLACK {
+            debug_assert!(false, "out is too short");
+            return;
+        }
+        let mut ends = Ends::new($cur, $win);
+        let mut step = |ends: &mut Ends, [first_cur, first_win, last_cur, last_win]: [__m256i; 4]| {
+            let smallest = $min(first_cur, first_win);
+            let largest = $max(last_cur, last_win);
+            let (front, back) = (ends.front, ends.back - 32);
+            ends.pass($taken(first_cur, smallest), $taken(last_cur, largest));
+            let (smallest, largest) = $sort(smallest, largest);
+            // SAFETY: both lie between the ends, which lie within what is to be written.
+            unsafe {
+                put($out, front, smallest);
+                put($out, back, largest);
+            }
+        };
+        // As long as no list comes to its end there is less to be asked, and the loop is faster by half.
+        while ends.apart() && ends.within($cur, $win) {
+            // SAFETY: see `within`.
+            let blocks = unsafe {
+                [
+                    $next($cur, ends.from_cur),
+                    $next_reversed($win, ends.from_win),
+                    $next($cur, ends.to_cur - 32),
+                    $next_reversed($win, ends.to_win - 32),
+                ]
+            };
+            step(&mut ends, blocks);
+        }
+        while ends.apart() {
+            let blocks = [
+                $first($cur, ends.from_cur),
+                $reverse($first($win, ends.from_win)),
+                $last($cur, ends.to_cur),
+                $reverse($last($win, ends.to_win)),
+            ];
+            step(&mut ends, blocks);
+        }
+        if ends.front < ends.back {
+            let up = $first($cur, ends.from_cur);
+            let down = $reverse($first($win, ends.from_win));
+            let rest = $min(up, down);
+            // SAFETY: `out` has more than a block behind what is to be written.
+            unsafe { put($out, ends.front, $sort(rest, rest).0) }
+        }
     };
-    ends.pass(taken(first_cur, smallest), taken(last_cur, largest));
-    store(out, front, sort_values(smallest));
-    store(out, back, sort_values(largest));
 }
 
-/// See [`super`] for how and why.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
-    let mut ends = Ends::new(cur, win);
-    // As long as no list comes to its end there is less to be asked, and the loop is faster by half.
-    while ends.apart() && ends.within(cur, win) {
-        // SAFETY: see `within`.
-        let blocks = unsafe {
-            [
-                load(cur, ends.from_cur),
-                load_reversed(win, ends.from_win),
-                load(cur, ends.to_cur - 32),
-                load_reversed(win, ends.to_win - 32),
-            ]
-        };
-        merge_values(&mut ends, out, blocks);
-    }
-    while ends.apart() {
-        let blocks = [
-            load_values(cur, ends.from_cur),
-            reverse_values(load_values(win, ends.from_win)),
-            load_before(cur, ends.to_cur),
-            reverse_values(load_before(win, ends.to_win)),
-        ];
-        merge_values(&mut ends, out, blocks);
-    }
-    if ends.front < ends.back {
-        let up = load_values(cur, ends.from_cur);
-        let down = reverse_values(load_values(win, ends.from_win));
-        store(out, ends.front, sort_values(_mm256_min_epu16(up, down)));
-    }
-}
-
-/// As [`merge_values`], for 8 keys.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn merge_keys(
-    ends: &mut Ends,
-    out: &mut [u8],
-    [first_cur, first_win, last_cur, last_win]: [__m256i; 4],
-) {
-    let smallest = _mm256_min_epu32(first_cur, first_win);
-    let largest = _mm256_max_epu32(last_cur, last_win);
-    let (front, back) = (ends.front, ends.back - 32);
     let taken = |from: __m256i, block: __m256i| {
-        4 * mask_of(_mm256_cmpeq_epi32(from, block)).count_ones() as usize
+        _mm256_movemask_epi8(_mm256_cmpeq_epi16(from, block)).count_ones() as usize
     };
-    ends.pass(taken(first_cur, smallest), taken(last_cur, largest));
-    store(out, front, sort_keys(smallest));
-    store(out, back, sort_keys(largest));
+    merge_lists!(cur, win, out; _mm256_min_epu16, _mm256_max_epu16, sort_values, taken;
+        within load, load_reversed;
+        first load_values, last load_before, reversed reverse_values);
 }
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
-    let mut ends = Ends::new(cur, win);
-    while ends.apart() && ends.within(cur, win) {
-        // SAFETY: see `within`.
-        let blocks = unsafe {
-            [
-                swap_halves(load(cur, ends.from_cur)),
-                load_reversed(win, ends.from_win),
-                swap_halves(load(cur, ends.to_cur - 32)),
-                load_reversed(win, ends.to_win - 32),
-            ]
-        };
-        merge_keys(&mut ends, out, blocks);
-    }
-    while ends.apart() {
-        let blocks = [
-            load_keys(cur, ends.from_cur),
-            reverse_keys(load_keys(win, ends.from_win)),
-            load_keys_before(cur, ends.to_cur),
-            reverse_keys(load_keys_before(win, ends.to_win)),
-        ];
-        merge_keys(&mut ends, out, blocks);
-    }
-    if ends.front < ends.back {
-        let up = load_keys(cur, ends.from_cur);
-        let down = reverse_keys(load_keys(win, ends.from_win));
-        store(out, ends.front, sort_keys(_mm256_min_epu32(up, down)));
-    }
-}
-
-/// The lanes of 16 bits, of which all bits are equal, as a mask.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(clippy::cast_sign_loss, reason = "a mask of 16 bits")]
-fn mask_of_values(lanes: __m256i) -> u32 {
-    let (low, high) = (_mm256_castsi256_si128(lanes), _mm256_extracti128_si256::<1>(lanes));
-    _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+    let taken = |from: __m256i, block: __m256i| {
+        4 * mask_of(_mm256_cmpeq_epi32(from, block)).count_ones() as usize
+    };
+    merge_lists!(cur, win, out; _mm256_min_epu32, _mm256_max_epu32, sort_keys, taken;
+        within load_run_keys, load_reversed;
+        first load_keys, last load_keys_before, reversed reverse_keys);
 }
 
 /// Where the numbers that came twice are gathered while a list is split: behind what the union can have at most, if
@@ -449,84 +497,111 @@ fn is_base(out: &[u8], place: usize, common: usize, base: &[u8]) -> bool {
     common == base.len() && out.get(place..place + common) == Some(base)
 }
 
-/// What [`split_arrays`] has done so far.
+/// What [`split_arrays`] has done so far, in bytes.
 struct SplitArrays<'s> {
     out: &'s mut [u8],
-    /// Bytes of the union.
+    /// Of the union, which grows from the start of `out`.
     written: usize,
-    /// Where values that came twice go, how many bytes there are, and how many there can be.
-    place: usize,
+    /// Where in `out` the values that came twice begin, less what has been looked at and is not among them: they grow from
+    /// the end of `out`, the first one last.
     common: usize,
-    most: usize,
-    /// For each lane how many values follow on the one before, as a negative number.
+    looked_at: usize,
+    /// For each lane how many values follow on the one before.
     joined: __m256i,
 }
 
 impl SplitArrays<'_> {
-    /// Goes on with 16 values and those one in front of each, in the lanes of `mask`, of which all bits are set in
-    /// `lanes`.
+    /// Goes on with the 16 values of `merged` from here, but passes only the first `count` of them.
     ///
     /// # Safety
-    /// `out` must hold what has been looked at, this block and another one.
+    /// They must be there, and one in front of them, and `out` must hold `merged` and two blocks more.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-    unsafe fn step(&mut self, block: __m256i, previous: __m256i, mask: u32, lanes: __m256i) {
-        let again = mask_of_values(_mm256_cmpeq_epi16(block, previous)) & mask;
-        let after = _mm256_add_epi16(previous, _mm256_set1_epi16(1));
-        let follows = _mm256_and_si256(_mm256_cmpeq_epi16(block, after), lanes);
-        self.joined = _mm256_add_epi16(self.joined, follows);
-        let once = mask & !again;
-        let halves = [_mm256_castsi256_si128(block), _mm256_extracti128_si256::<1>(block)];
-        for (shift, half) in [0, 8].into_iter().zip(halves) {
-            let (once, again) = (once >> shift & 0xff, again >> shift & 0xff);
-            let common = self.place + self.common.min(self.most);
-            // SAFETY: see above; what came twice and what did not are no more than what has been looked at.
+    #[allow(clippy::cast_sign_loss, reason = "a mask")]
+    unsafe fn step(&mut self, merged: &[u8], count: usize) {
+        // SAFETY: see above.
+        let (block, previous) =
+            unsafe { (load(merged, self.looked_at), load(merged, self.looked_at - 2)) };
+        let above = _mm256_sub_epi16(block, previous);
+        let again = _mm256_cmpeq_epi16(above, _mm256_setzero_si256());
+        let follows = _mm256_cmpeq_epi16(above, _mm256_set1_epi16(1));
+        let follows =
+            if count < 16 { _mm256_andnot_si256(high_values(count), follows) } else { follows };
+        self.joined = _mm256_sub_epi16(self.joined, follows);
+        // Eight bits for the lower half, and eight from bit 16 on for the upper one.
+        let again = _mm256_movemask_epi8(_mm256_packs_epi16(again, again)) as u32;
+        let halves = [
+            (again & 0xff, count.min(8), _mm256_castsi256_si128(block)),
+            (again >> 16 & 0xff, count.saturating_sub(8), _mm256_extracti128_si256::<1>(block)),
+        ];
+        for (again, count, half) in halves {
+            let order = &VALUES.0[again as usize];
+            // SAFETY: an entry is 16 bytes. In `out`, what came once and what came twice are together as much as has
+            // been looked at, and between them is room for two blocks more.
             unsafe {
-                put_half(self.out, self.written, compress_values(once, half));
-                put_half(self.out, common, compress_values(again, half));
+                let apart = _mm_shuffle_epi8(half, _mm_loadu_si128(order.as_ptr().cast()));
+                put_half(self.out, self.written, apart);
+                put_half(self.out, self.common + self.written - self.looked_at, apart);
             }
-            self.written += 2 * once.count_ones() as usize;
-            self.common += 2 * again.count_ones() as usize;
+            let again = if count < 8 { again & !(0xff << count) } else { again };
+            self.looked_at += 2 * count;
+            self.written += 2 * count - 2 * again.count_ones() as usize;
         }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "lengths below 65536, and numbers of lanes"
-)]
+#[allow(clippy::cast_possible_truncation, reason = "lengths below 65536")]
 pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
-    if merged.len() < 34 || out.len() < merged.len() + SLACK {
+    let len = merged.len();
+    if len < 34 || out.len() < len + SLACK {
         return portable::split_arrays(merged, base, out);
     }
-    let place = place_for_common(merged, base, 16)?;
+    let out = &mut out[..len + SLACK];
     out[..2].copy_from_slice(&merged[..2]);
     let joined = _mm256_setzero_si256();
-    let mut split = SplitArrays { out, written: 2, place, common: 0, most: base.len(), joined };
-    let ones = _mm256_set1_epi8(-1);
-    let mut at = 2;
-    while at + 32 <= merged.len() {
-        // SAFETY: the block ends within `merged`, and `out` has so much and `SLACK` more.
-        unsafe { split.step(load(merged, at), load(merged, at - 2), 0xffff, ones) };
+    let mut split = SplitArrays { common: out.len() - 16, out, written: 2, looked_at: 2, joined };
+    // First as many as are over, so that the last block ends where the values do.
+    let over = (len / 2 - 1) % 16;
+    // SAFETY: there are 17 values at least, and room in `out`.
+    unsafe { split.step(merged, over) };
+    while split.looked_at < len {
+        // SAFETY: a whole number of blocks is left.
+        unsafe { split.step(merged, 16) };
+    }
+    let SplitArrays { out, written, joined, .. } = split;
+    let joined = sum(_mm256_madd_epi16(joined, _mm256_set1_epi16(1)));
+    let values = (written / 2) as u32;
+    is_descending_base(out, len - written, base).then_some((values, values - joined))
+}
+
+/// Whether the last `common` bytes of `list`, which is longer by a block at least, are the values of `base` in descending
+/// order.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn is_descending_base(list: &[u8], common: usize, base: &[u8]) -> bool {
+    if common != base.len() {
+        return false;
+    }
+    let len = common;
+    // SAFETY: `list` has a block in front of what is compared.
+    let listed = |at: usize| reverse_values(unsafe { load(list, list.len() - at - 32) });
+    let mut differ = _mm256_setzero_si256();
+    let mut at = 0;
+    while at + 32 <= len {
+        // SAFETY: the block ends within `base`.
+        let here = _mm256_xor_si256(listed(at), unsafe { load(base, at) });
+        differ = _mm256_or_si256(differ, here);
         at += 32;
     }
-    if at < merged.len() {
-        // The last 16, of which the lowest lanes have been looked at.
-        let from = merged.len() - 32;
-        let done = (at - from) / 2;
-        let lanes = _mm256_set_epi16(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-        let lanes = _mm256_cmpgt_epi16(lanes, _mm256_set1_epi16(done as i16 - 1));
-        let mask = 0xffff << done & 0xffff;
-        // SAFETY: as above; `from` is at least 2.
-        unsafe { split.step(load(merged, from), load(merged, from - 2), mask, lanes) };
+    if at < len {
+        // The last 16 where there are so many, some of them again.
+        let from = len.saturating_sub(32);
+        let here = _mm256_xor_si256(listed(from), load_values(base, from));
+        differ = _mm256_or_si256(differ, _mm256_andnot_si256(high_values((len - from) / 2), here));
     }
-    let SplitArrays { out, written, common, joined, .. } = split;
-    let joined = sum(_mm256_madd_epi16(joined, ones));
-    let values = (written / 2) as u32;
-    is_base(out, place, common, base).then_some((values, values - joined))
+    _mm256_testz_si256(differ, differ) == 1
 }
 
 /// The numbers of 32 bits from byte `at` on, or the last 8 where there are fewer, with those one in front of each, the
