@@ -163,6 +163,20 @@ impl<'a> Stretch<'a> {
         self.flags.get(bit >> 3).is_some_and(|flags| flags >> (bit & 7) & 1 == 1)
     }
 
+    /// As [`Self::is_runs`], for 64 containers from this index on, the first in the lowest bit.
+    #[inline]
+    pub(crate) fn flags_from(&self, index: usize) -> u64 {
+        let bit = self.first + index;
+        let rest = self.flags.get(bit >> 3..).unwrap_or(&[]);
+        let mut bytes = [0; 16];
+        for (byte, flags) in bytes.iter_mut().zip(rest) {
+            *byte = *flags;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "the lowest 64 bits")]
+        let flags = (u128::from_le_bytes(bytes) >> (bit & 7)) as u64;
+        flags
+    }
+
     /// Whether a container with this index that begins at byte `at` of the payload is where its offset says.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "compared as the 32 bits that are stored")]

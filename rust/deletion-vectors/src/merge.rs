@@ -492,14 +492,24 @@ fn begin_bucket(writer: &mut Writer<'_>, cursors: &Cursors<'_>, high: u64) -> Re
 fn bound_of_keys(left: &[[u8; 4]], right: &[[u8; 4]]) -> usize {
     let key = |&[low, high, ..]: &[u8; 4]| usize::from(u16::from_le_bytes([low, high]));
     let ends = |heads: &[[u8; 4]]| Some((key(heads.first()?), key(heads.last()?)));
-    let span = match (ends(left), ends(right)) {
-        (Some((first, last)), Some((other_first, other_last))) => {
-            last.max(other_last) - first.min(other_first) + 1
-        }
-        _ => usize::MAX,
+    let (Some((first, last)), Some((other_first, other_last))) = (ends(left), ends(right)) else {
+        return left.len() + right.len();
     };
+    let first = first.min(other_first);
+    let span = last.max(other_last) - first + 1;
+    let longer = left.len().max(right.len());
+    if longer == span {
+        return span;
+    }
+    // With few keys that is less work than laying the header out again.
+    if span <= 64 {
+        let bits = |heads: &[[u8; 4]]| {
+            heads.iter().fold(0u64, |bits, head| bits | 1 << ((key(head) - first) & 63))
+        };
+        return (bits(left) | bits(right)).count_ones() as usize;
+    }
     let bound = span.min(left.len() + right.len());
-    if bound > SMALL_HEADER && left.len().max(right.len()) <= SMALL_HEADER {
+    if bound > SMALL_HEADER && longer <= SMALL_HEADER {
         return count_keys(left, right);
     }
     bound
@@ -591,7 +601,7 @@ fn flat_arrays<K: Kernels>(
     let pairs = |stretch: &Stretch<'_>| 2 * stretch.payload.len();
     let most = 4 * (cur.heads.len() + win.heads.len());
     let both = pairs(cur) + pairs(win);
-    let needed = 2 * pairs(base) + 2 * both + 2 * most + 7 * SLACK;
+    let needed = pairs(base) + 2 * both + both / 2 + 2 * most + 7 * SLACK;
     if needed > FLAT_BYTES {
         return None;
     }
@@ -600,7 +610,7 @@ fn flat_arrays<K: Kernels>(
     let (base_pairs, cur_pairs, win_pairs) =
         (next(pairs(base))?, next(pairs(cur))?, next(pairs(win))?);
     let (merged, keys, starts) = (next(both)?, next(most)?, next(most)?);
-    let common = next(pairs(base))?;
+    let common = next(both / 2)?;
     for (stretch, pairs) in [(base, &mut *base_pairs), (cur, cur_pairs), (win, win_pairs)] {
         if !kernels.flatten(stretch, pairs) {
             return None;
@@ -725,25 +735,20 @@ fn flat_runs<K: Kernels>(
     let base_lists = [base_starts.get(..4 * base.runs)?, base_ends.get(..4 * base.runs)?];
     let lists = [&mut *starts, &mut *ends, &mut *firsts];
     let (runs, containers) = kernels.split_spans(merged, base_lists, lists, common)?;
+    // A container ends where the next one begins.
+    let all = u32::try_from(runs).ok()?;
+    *firsts.as_chunks_mut::<4>().0.get_mut(containers)? = all.to_le_bytes();
+    let firsts = firsts.as_chunks::<4>().0.get(..=containers)?;
     let mut union = RunContainers {
-        starts,
-        ends,
         nearly_runs: false,
         containers: writer.containers(),
         slots: writer.slots()?,
         written: Written::default(),
     };
-    let mut firsts =
-        firsts.as_chunks::<4>().0.get(..containers)?.iter().map(|at| u32::from_le_bytes(*at));
-    let mut first = firsts.next()? as usize;
-    let mut done = true;
-    for next in firsts.map(|at| at as usize).chain([runs]) {
-        done = done && union.add(kernels, first, next).is_some();
-        first = next;
-    }
+    let done = union.write(kernels, starts, ends, firsts);
     let RunContainers { mut slots, written, nearly_runs, .. } = union;
     // Of an array that would hardly be larger as runs the writer has to take note itself.
-    if !done || (nearly_runs && !written.runs) {
+    if done.is_none() || (nearly_runs && !written.runs) {
         slots.clear_flags();
         return None;
     }
@@ -753,9 +758,6 @@ fn flat_runs<K: Kernels>(
 
 /// The containers of a union of runs while they are being written.
 struct RunContainers<'w> {
-    /// Of all runs, as keys.
-    starts: &'w [u8],
-    ends: &'w [u8],
     slots: Slots<'w>,
     written: Written,
     /// Of the whole bitmap.
@@ -765,48 +767,74 @@ struct RunContainers<'w> {
 }
 
 impl RunContainers<'_> {
-    /// Adds the container of the runs from index `first` up to `next`. None if it is not small.
+    /// Writes the containers of runs given as keys, of which those that begin at the indexes `firsts` are the first of one;
+    /// the last of `firsts` is the number of runs. None if one is not small.
     #[inline(always)]
-    fn add<K: Kernels>(&mut self, kernels: K, first: usize, next: usize) -> Option<()> {
-        let starts = self.starts.get(4 * first..4 * next + SLACK)?;
-        let ends = self.ends.get(4 * first..4 * next + SLACK)?;
-        let runs = u32::try_from(next - first).ok()?;
-        let (count, room) = self.slots.tail.split_first_chunk_mut::<2>()?;
-        let card = kernels.put_runs(starts, ends, room.get_mut(..4 * (next - first) + SLACK)?);
-        let index = self.slots.next + self.written.containers;
+    fn write<K: Kernels>(
+        &mut self,
+        kernels: K,
+        mut starts: &[u8],
+        mut ends: &[u8],
+        firsts: &[[u8; 4]],
+    ) -> Option<()> {
+        let (_, nexts) = firsts.split_first()?;
+        for (first, next) in firsts.iter().zip(nexts) {
+            let runs = u32::from_le_bytes(*next).wrapping_sub(u32::from_le_bytes(*first));
+            let bytes = 4 * runs as usize;
+            let here = (starts.get(..bytes + SLACK)?, ends.get(..bytes + SLACK)?);
+            self.add(kernels, here, runs)?;
+            (starts, ends) = (starts.get(bytes..)?, ends.get(bytes..)?);
+        }
+        Some(())
+    }
+
+    /// Adds the container of so many runs. None if it is not small.
+    #[inline(always)]
+    fn add<K: Kernels>(
+        &mut self,
+        kernels: K,
+        (starts, ends): (&[u8], &[u8]),
+        runs: u32,
+    ) -> Option<()> {
+        let Slots { flags, heads, offsets, tail, next, place } = &mut self.slots;
+        let Written { containers, len: at, rows, runs: any_runs } = &mut self.written;
+        let room = tail.get_mut(*at..)?;
+        let (count, run_room) = room.split_first_chunk_mut::<2>()?;
+        let card = kernels.put_runs(starts, ends, run_room.get_mut(..starts.len())?);
         let len = match smallest_kind(card, runs, self.containers) {
             Kind::Runs => {
                 *count = count_word(runs);
-                *self.slots.flags.get_mut(index >> 3)? |= 1 << (index & 7);
-                self.written.runs = true;
+                let index = *next + *containers;
+                *flags.get_mut(index >> 3)? |= 1 << (index & 7);
+                *any_runs = true;
                 run_bytes(runs)
             }
             Kind::Array => {
-                let pairs = starts.as_chunks::<4>().0.iter().zip(ends.as_chunks::<4>().0);
-                let values = pairs
-                    .take(next - first)
-                    .flat_map(|(start, end)| u16_at(start, 0)..=u16_at(end, 0));
-                let room = self.slots.tail.get_mut(..2 * card as usize)?;
-                for (slot, value) in room.as_chunks_mut::<2>().0.iter_mut().zip(values) {
-                    *slot = value.to_le_bytes();
-                }
+                put_values(starts, ends, runs, room.get_mut(..plain_bytes(card))?);
                 self.nearly_runs |= run_bytes(runs) == plain_bytes(card) + 2;
                 plain_bytes(card)
             }
             Kind::Bitset => return None,
         };
-        let Slots { heads, offsets, tail, place, .. } = &mut self.slots;
-        let head = heads.get_mut(self.written.containers)?;
-        *head = head_word(u32_at(starts, 0) >> 16, card);
-        if let Some(offset) = offsets.get_mut(self.written.containers) {
-            *offset = offset_word(*place + self.written.len);
+        *heads.get_mut(*containers)? = head_word(u32_at(starts, 0) >> 16, card);
+        if let Some(offset) = offsets.get_mut(*containers) {
+            *offset = offset_word(*place + *at);
         }
-        let (_, rest) = std::mem::take(tail).split_at_mut_checked(len)?;
-        *tail = rest;
-        self.written.containers += 1;
-        self.written.len += len;
-        self.written.rows += u64::from(card);
+        *containers += 1;
+        *at += len;
+        *rows += u64::from(card);
         Some(())
+    }
+}
+
+/// Writes the values of runs given as keys.
+#[inline(never)]
+fn put_values(starts: &[u8], ends: &[u8], runs: u32, out: &mut [u8]) {
+    let pairs = starts.as_chunks::<4>().0.iter().zip(ends.as_chunks::<4>().0);
+    let values =
+        pairs.take(runs as usize).flat_map(|(start, end)| u16_at(start, 0)..=u16_at(end, 0));
+    for (slot, value) in out.as_chunks_mut::<2>().0.iter_mut().zip(values) {
+        *slot = value.to_le_bytes();
     }
 }
 

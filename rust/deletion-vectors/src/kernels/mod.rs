@@ -102,8 +102,8 @@ pub(crate) trait Kernels: Copy {
     /// container its first pair as a key to the first of `lists` and the index of that among the values of the union to
     /// the second; none when the pairs that came twice are not `base`.
     ///
-    /// `out` must hold all values, the first two of `lists` a number for each container, the third as much as `base`,
-    /// and all of them [`SLACK`] bytes more.
+    /// `out` must hold all values, the first two of `lists` a number for each container, the third half of `merged`, and
+    /// all of them [`SLACK`] bytes more.
     fn split_pairs(
         self,
         merged: &[u8],

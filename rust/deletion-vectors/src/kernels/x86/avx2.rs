@@ -70,10 +70,14 @@ pub(super) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
 /// All bits of the lowest `count` of 8 lanes, which is any number.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "at most 8")]
 fn low_lanes(count: usize) -> __m256i {
-    let lanes = _mm256_set_epi32(7, 6, 5, 4, 3, 2, 1, 0);
-    _mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(8) as i32), lanes)
+    // Within one cache line.
+    #[repr(align(64))]
+    struct Lanes([i32; 16]);
+    static LANES: Lanes = Lanes([-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let first = 8 - count.min(8);
+    // SAFETY: at least 8 are left from there on.
+    unsafe { _mm256_loadu_si256(LANES.0.as_ptr().wrapping_add(first).cast()) }
 }
 
 /// All bits of the lanes of 16 bits from index `from` on, at most 16.
@@ -576,8 +580,8 @@ pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option
     is_descending_base(out, len - written, base).then_some((values, values - joined))
 }
 
-/// Whether the last `common` bytes of `list`, which is longer by a block at least, are the values of `base` in descending
-/// order.
+/// Whether the last `common` bytes of `list`, which is longer by a block at least, are the numbers of `base` in descending
+/// order. Of numbers of 32 bits, those of one list have the halves of the other exchanged.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn is_descending_base(list: &[u8], common: usize, base: &[u8]) -> bool {
@@ -700,29 +704,6 @@ fn sum(v: __m256i) -> u32 {
     _mm_cvtsi128_si32(_mm_add_epi32(v, _mm_shuffle_epi32::<0b10_11_00_01>(v))) as u32
 }
 
-/// Whether runs, given by their first and last values as pairs, begin behind the end of the one before; pairs of single
-/// values are both.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn spans_ascend(starts: &[u8], ends: &[u8]) -> bool {
-    if starts.len() < 36 {
-        let key = |list: &[u8], at: usize| portable::run_key(u32_at(list, at));
-        return (4..starts.len()).step_by(4).all(|at| key(starts, at) > key(ends, at - 4));
-    }
-    let mut bad = _mm256_setzero_si256();
-    let mut at = 4;
-    while at < starts.len() {
-        // SAFETY: see the length above; both are equally long.
-        let ((start, ..), (_, end, ..)) =
-            unsafe { (load_with_previous(starts, at), load_with_previous(ends, at)) };
-        let (start, end) = (swap_halves(start), swap_halves(end));
-        // Not behind it: without a sign there is no comparison.
-        bad = _mm256_or_si256(bad, _mm256_cmpeq_epi32(_mm256_max_epu32(start, end), end));
-        at += 32;
-    }
-    mask_of(bad) == 0
-}
-
 /// The 8 values from byte `at` on, or as many as there are; other lanes hold anything.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -743,14 +724,75 @@ fn load_eight(values: &[u8], at: usize) -> __m128i {
     _mm_shuffle_epi8(block, _mm_add_epi8(bytes, _mm_set1_epi8((at - from) as i8)))
 }
 
+/// Whether arrays begin where their offsets say if the first one begins at `place`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "compared as the 32 bits that are stored"
+)]
+fn follow_one_another(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize) -> bool {
+    debug_assert!(heads.len() == offsets.len());
+    if heads.len() < 9 {
+        let mut place = place as u32;
+        return heads.iter().zip(offsets).all(|(head, offset)| {
+            let here = place;
+            place += 2 * (u32::from_le_bytes(*head) >> 16) + 2;
+            u32::from_le_bytes(*offset) == here
+        });
+    }
+    let (heads, offsets) = (heads.as_flattened(), offsets.as_flattened());
+    let one = _mm256_set1_epi32(1);
+    let mut wrong = _mm256_setzero_si256();
+    let mut at = 0;
+    // The last one has none behind it.
+    while at + 4 < heads.len() {
+        let from = at.min(heads.len() - 36);
+        // SAFETY: 36 bytes are left in both.
+        let (head, offset, next) =
+            unsafe { (load(heads, from), load(offsets, from), load(offsets, from + 4)) };
+        let card = _mm256_add_epi32(_mm256_srli_epi32::<16>(head), one);
+        let end = _mm256_add_epi32(offset, _mm256_add_epi32(card, card));
+        wrong = _mm256_or_si256(wrong, _mm256_xor_si256(end, next));
+        at += 32;
+    }
+    u32_at(offsets, 0) == place as u32 && _mm256_testz_si256(wrong, wrong) == 1
+}
+
+/// Whether each value is above the one before it where both have the same key.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn ascend_in_containers(values: &[u8], keys: &[u8]) -> bool {
+    let len = values.len();
+    if len < 34 || keys.len() < len {
+        debug_assert!(keys.len() >= len);
+        return (2..len).step_by(2).all(|at| {
+            u16_at(values, at) > u16_at(values, at - 2) || u16_at(keys, at) != u16_at(keys, at - 2)
+        });
+    }
+    let zero = _mm256_setzero_si256();
+    let mut wrong = zero;
+    let mut at = 2;
+    while at < len {
+        let from = at.min(len - 32);
+        // SAFETY: `from` is at least 2, and 32 bytes are left there in both.
+        let (above, same_key) = unsafe {
+            (
+                _mm256_subs_epu16(load(values, from), load(values, from - 2)),
+                _mm256_cmpeq_epi16(load(keys, from), load(keys, from - 2)),
+            )
+        };
+        let not_above = _mm256_cmpeq_epi16(above, zero);
+        wrong = _mm256_or_si256(wrong, _mm256_and_si256(not_above, same_key));
+        at += 32;
+    }
+    _mm256_testz_si256(wrong, wrong) == 1
+}
+
 // Apart from its caller, which has no registers left for it.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(
-    clippy::cast_possible_wrap,
-    clippy::cast_possible_truncation,
-    reason = "16 bits, and offsets compared as the 32 bits that are stored"
-)]
 pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
     let Stretch { heads, offsets, payload, .. } = *arrays;
     let len = payload.len();
@@ -758,27 +800,34 @@ pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
         debug_assert!(heads.len() != offsets.len(), "out is too short");
         return false;
     }
+    if heads.is_empty() {
+        return len == 0;
+    }
     // First the key of each value, as far behind the start that the pairs, which are written from there on, only
     // overwrite keys that have been read.
     let keys = len + 32;
-    let (mut at, mut wrong) = (0, 0);
-    for (head, offset) in heads.iter().zip(offsets) {
-        let head = u32::from_le_bytes(*head);
-        let key = _mm256_set1_epi16(head as i16);
-        wrong |= u32::from_le_bytes(*offset) ^ (arrays.place + at) as u32;
-        let end = at + 2 * (head >> 16) as usize + 2;
+    let mut at = 0;
+    for [low, high, more_low, more_high] in heads {
+        let key = _mm256_set1_epi16(i16::from_le_bytes([*low, *high]));
+        let end = at + 2 * usize::from(u16::from_le_bytes([*more_low, *more_high])) + 2;
         if end > len {
             return false;
         }
-        while at < end {
+        loop {
             // What is written behind the container is overwritten by the next one, or slack.
             // SAFETY: `at` is below `len`, and `out` has `SLACK` bytes more than twice that.
             unsafe { put(out, keys + at, key) };
             at += 32;
+            if at >= end {
+                break;
+            }
         }
         at = end;
     }
-    if wrong != 0 || at != len {
+    if at != len
+        || !follow_one_another(heads, offsets, arrays.place)
+        || !ascend_in_containers(payload, &out[keys..])
+    {
         return false;
     }
     if len < 32 {
@@ -786,15 +835,17 @@ pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
         values[..len].copy_from_slice(payload);
         // SAFETY: `out` has room for 16 pairs, and as many keys.
         unsafe { put_pairs(load(&values, 0), out, keys, 0) };
-    } else {
-        // At the end the last 16, some of them again.
-        for at in (0..len - 31).step_by(32).chain([len - 32]) {
-            // SAFETY: 32 bytes lie there in `payload`, and behind `keys` in `out`, which has room for twice as many.
-            unsafe { put_pairs(load(payload, at), out, keys, at) };
-        }
+        return true;
     }
-    let pairs = &out[..2 * len];
-    spans_ascend(pairs, pairs)
+    let mut at = 0;
+    while at < len {
+        // At the end the last 16, some of them again.
+        let from = at.min(len - 32);
+        // SAFETY: 32 bytes lie there in `payload`, and behind `keys` in `out`, which has room for twice as many.
+        unsafe { put_pairs(load(payload, from), out, keys, from) };
+        at += 32;
+    }
+    true
 }
 
 /// Writes 16 values, whose keys stand behind byte `keys`, as pairs to where those of byte `at` of the values belong.
@@ -815,21 +866,80 @@ unsafe fn put_pairs(values: __m256i, out: &mut [u8], keys: usize, at: usize) {
     }
 }
 
-/// The lanes of pairs that have the same key in both.
+/// All bits of the lanes of pairs that have the same key in both.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn same_keys(left: __m256i, right: __m256i) -> u32 {
+fn same_keys(left: __m256i, right: __m256i) -> __m256i {
     let differ = _mm256_srli_epi32::<16>(_mm256_xor_si256(left, right));
-    mask_of(_mm256_cmpeq_epi32(differ, _mm256_setzero_si256()))
+    _mm256_cmpeq_epi32(differ, _mm256_setzero_si256())
+}
+
+/// What [`split_pairs`] has done so far.
+struct SplitPairs<'s> {
+    out: &'s mut [u8],
+    keys: &'s mut [u8],
+    starts: &'s mut [u8],
+    /// What came twice grows from its end, the first one last.
+    common: &'s mut [u8],
+    /// Numbers of pairs.
+    looked_at: usize,
+    written: usize,
+    containers: usize,
+    /// For each lane how many pairs follow on the one before.
+    joined: __m256i,
+}
+
+impl SplitPairs<'_> {
+    /// Goes on with the 8 pairs of `merged` from here, but passes only the first `count` of them.
+    ///
+    /// # Safety
+    /// They must be there, and one in front of them. `out` must hold all values, `common` half of `merged`, and both of them a
+    /// block more.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+    #[allow(
+        clippy::cast_possible_wrap,
+        clippy::cast_possible_truncation,
+        reason = "indexes of the values of a few containers"
+    )]
+    unsafe fn step(&mut self, merged: &[u8], count: usize) {
+        let at = 4 * self.looked_at;
+        // SAFETY: see above.
+        let (pairs, before) = unsafe { (load(merged, at), load(merged, at - 4)) };
+        let again = mask_of(_mm256_cmpeq_epi32(pairs, before));
+        let follows = _mm256_cmpeq_epi32(_mm256_sub_epi32(pairs, before), _mm256_set1_epi32(1));
+        self.joined = _mm256_sub_epi32(self.joined, follows);
+        let order = indexes_of(!again);
+        let apart = _mm256_permutevar8x32_epi32(pairs, order);
+        let once = count - _bzhi_u32(again, count as u32).count_ones() as usize;
+        let same_key = _mm256_permutevar8x32_epi32(same_keys(pairs, before), order);
+        let begins = _bzhi_u32(!mask_of(same_key), once as u32);
+        let indexes = indexes_of(begins);
+        let from_first = _mm256_set1_epi32(self.written as i32);
+        let values = _mm256_shuffle_epi8(
+            apart,
+            _mm256_broadcastsi128_si256(_mm_set_epi8(
+                -1, -1, -1, -1, -1, -1, -1, -1, 13, 12, 9, 8, 5, 4, 1, 0,
+            )),
+        );
+        let values = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(values));
+        let common = self.common.len() - 32 - 4 * (self.looked_at - self.written);
+        let containers = 4 * self.containers;
+        // SAFETY: what came once is no more than what has been looked at, and what came twice no more than half of `merged`.
+        unsafe {
+            put_half(self.out, 2 * self.written, values);
+            put(self.common, common, apart);
+        }
+        store(self.keys, containers, _mm256_permutevar8x32_epi32(apart, indexes));
+        store(self.starts, containers, _mm256_add_epi32(indexes, from_first));
+        self.looked_at += count;
+        self.written += once;
+        self.containers += begins.count_ones() as usize;
+    }
 }
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(
-    clippy::cast_possible_wrap,
-    clippy::cast_possible_truncation,
-    reason = "indexes of the values of a few containers"
-)]
 pub(super) fn split_pairs(
     merged: &[u8],
     base: &[u8],
@@ -838,127 +948,183 @@ pub(super) fn split_pairs(
 ) -> Option<PairUnion> {
     if merged.len() < 36
         || out.len() < merged.len() / 2 + SLACK
-        || common.len() < base.len() + SLACK
+        || common.len() < merged.len() / 2 + SLACK
     {
         return portable::split_pairs(merged, base, out, [keys, starts, common]);
     }
     keys[..4].copy_from_slice(&merged[..4]);
     starts[..4].fill(0);
     out[..2].copy_from_slice(&merged[..2]);
-    let low_half = _mm256_set1_epi32(0xffff);
-    let one = _mm256_set1_epi32(1);
-    let mut union = PairUnion { values: 1, containers: 1, joined: 0 };
-    let (mut shared, mut at, mut joined) = (0, 4, _mm256_setzero_si256());
-    while at < merged.len() {
-        // SAFETY: see the length above.
-        let (pairs, before, lanes, next) = unsafe { load_with_previous(merged, at) };
-        let again = mask_of(_mm256_cmpeq_epi32(pairs, before)) & lanes;
-        let follows = _mm256_cmpeq_epi32(pairs, _mm256_add_epi32(before, one));
-        joined = _mm256_sub_epi32(joined, follows);
-        let once = lanes & !again;
-        let (left, left_before) = (compress(once, pairs), compress(once, before));
-        let left_lanes = _bzhi_u32(0xff, once.count_ones());
-        let same_key = same_keys(left, left_before);
-        let values = _mm256_and_si256(left, low_half);
-        let values = _mm256_permute4x64_epi64::<0b1000>(_mm256_packus_epi32(values, values));
-        // SAFETY: there is room for all values that have been looked at, these and more.
-        unsafe { put_half(out, 2 * union.values, _mm256_castsi256_si128(values)) };
-        let begins = left_lanes & !same_key;
-        let indexes = indexes_of(begins);
-        let containers = 4 * union.containers;
-        store(keys, containers, _mm256_permutevar8x32_epi32(left, indexes));
-        let from_first = _mm256_set1_epi32(union.values as i32);
-        store(starts, containers, _mm256_add_epi32(indexes, from_first));
-        union.values += once.count_ones() as usize;
-        union.containers += begins.count_ones() as usize;
-        // None came twice where nothing is to.
-        if !base.is_empty() {
-            store(common, shared.min(base.len()), compress(again, swap_halves(pairs)));
-        }
-        shared += 4 * again.count_ones() as usize;
-        at = next;
+    let pairs = merged.len() / 4;
+    let joined = _mm256_setzero_si256();
+    let mut split =
+        SplitPairs { out, keys, starts, common, looked_at: 1, written: 1, containers: 1, joined };
+    // First as many as are over, so that the last block ends where the pairs do.
+    let over = (pairs - 1) % 8;
+    if over != 0 {
+        // SAFETY: there are 9 pairs at least, and room.
+        unsafe { split.step(merged, over) };
     }
-    union.joined = sum(joined);
-    is_base(common, 0, shared, base).then_some(union)
+    while split.looked_at < pairs {
+        // SAFETY: a whole number of blocks is left.
+        unsafe { split.step(merged, 8) };
+    }
+    let SplitPairs { common, written, containers, joined, .. } = split;
+    let union = PairUnion { values: written, containers, joined: sum(joined) };
+    is_descending_base(common, 4 * (pairs - written), base).then_some(union)
+}
+
+/// Writes the runs of one container as they are to where those behind `flat` belong, and the key of each to the same place
+/// of `keys`. None as of [`flatten_runs`].
+///
+/// # Safety
+/// `runs` and `keys` must hold `most` numbers and a block.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_wrap, reason = "16 bits")]
+unsafe fn gather_runs(
+    payload: &[u8],
+    head: u32,
+    is_runs: bool,
+    flat: FlatRuns,
+    most: usize,
+    [runs, keys]: [&mut [u8]; 2],
+) -> Option<FlatRuns> {
+    let key = _mm256_set1_epi32((head & 0xffff) as i32);
+    let card = (head >> 16) + 1;
+    let rest = payload.get(flat.bytes..)?;
+    let (count, skip, bytes) = if is_runs {
+        let count = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
+        (count, 2, 4 * count)
+    } else if card <= ARRAY_MAX {
+        (card as usize, 0, 2 * card as usize)
+    } else {
+        return None;
+    };
+    let container = rest.get(skip..skip + bytes)?;
+    if flat.runs + count > most {
+        return None;
+    }
+    let mut lengths = _mm256_setzero_si256();
+    for at in (0..count).step_by(8) {
+        let block = if is_runs {
+            let place = container.as_ptr().wrapping_add(4 * at).cast();
+            // SAFETY: lanes outside of the mask are not read, and those inside it lie within `container`.
+            unsafe { _mm256_maskload_epi32(place, low_lanes(count - at)) }
+        } else {
+            _mm256_cvtepu16_epi32(load_eight(container, 2 * at))
+        };
+        lengths = _mm256_add_epi32(lengths, _mm256_srli_epi32::<16>(block));
+        let to = 4 * (flat.runs + at);
+        // SAFETY: there is room for `most` and a block.
+        unsafe {
+            put(runs, to, block);
+            put(keys, to, key);
+        }
+    }
+    if is_runs && u64::from(sum(lengths)) + count as u64 != u64::from(card) {
+        return None;
+    }
+    Some(FlatRuns {
+        bytes: flat.bytes + skip + bytes,
+        runs: flat.runs + count,
+        rows: flat.rows + u64::from(card),
+    })
 }
 
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-#[allow(clippy::cast_possible_wrap, reason = "16 bits")]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "8 runs, and offsets as the 32 bits that are stored"
+)]
 pub(super) fn flatten_runs(
     containers: &Stretch<'_>,
     starts: &mut [u8],
     ends: &mut [u8],
 ) -> Option<FlatRuns> {
     let most = starts.len().min(ends.len()).checked_sub(SLACK)? / 4;
+    let Stretch { heads, payload, offsets, place, .. } = *containers;
     let low_half = _mm256_set1_epi32(0xffff);
-    let mut flat = FlatRuns { bytes: 0, runs: 0, rows: 0 };
-    let mut wrong = false;
-    // Has a bit in the upper half where a run passes 65535.
-    let mut passed = _mm256_setzero_si256();
-    for (index, head) in containers.heads.iter().enumerate() {
+    let (mut bytes, mut runs, mut rows) = (0, 0, 0);
+    let mut wrong = 0;
+    let mut flags = 0;
+    // First the runs as they are, and the key of each: what follows then need not care where a container ends.
+    for (index, head) in heads.iter().enumerate() {
         let head = u32::from_le_bytes(*head);
-        let key = _mm256_set1_epi32((head & 0xffff) as i32);
         let card = (head >> 16) + 1;
-        wrong |= !containers.is_at(index, flat.bytes);
-        let rest = containers.payload.get(flat.bytes..)?;
-        let (count, bytes) = if containers.is_runs(index) {
-            let (count, rest) = rest.split_first_chunk()?;
-            let count = usize::from(u16::from_le_bytes(*count));
-            let runs = rest.get(..4 * count)?;
-            if flat.runs + count > most {
-                return None;
+        if index % 64 == 0 {
+            flags = containers.flags_from(index);
+        }
+        let is_runs = flags & 1 == 1;
+        flags >>= 1;
+        if let Some(offset) = offsets.get(index) {
+            wrong |= u32::from_le_bytes(*offset) ^ (place + bytes) as u32;
+        }
+        if is_runs && bytes + 34 <= payload.len() && runs + 8 <= most {
+            let at = payload.as_ptr().wrapping_add(bytes);
+            // SAFETY: 34 bytes are left.
+            let (count, block) = unsafe {
+                let count = u16::from_le_bytes(at.cast::<[u8; 2]>().read());
+                (usize::from(count), _mm256_loadu_si256(at.wrapping_add(2).cast()))
+            };
+            let block = _mm256_and_si256(block, low_lanes(count));
+            let key = _mm256_and_si256(_mm256_set1_epi32(head.cast_signed()), low_half);
+            // SAFETY: there is room for `most` and a block; what is written behind the container is overwritten by the
+            // next one, or slack.
+            unsafe {
+                put(starts, 4 * runs, block);
+                put(ends, 4 * runs, key);
             }
-            let mut lengths = _mm256_setzero_si256();
-            let mut at = 0;
-            while at < count {
-                let place = runs.as_ptr().wrapping_add(4 * at).cast();
-                // SAFETY: lanes outside of the mask are not read, and those inside it lie within `runs`.
-                let run = unsafe { _mm256_maskload_epi32(place, low_lanes(count - at)) };
-                let more = _mm256_srli_epi32::<16>(run);
-                let last = _mm256_add_epi32(_mm256_and_si256(run, low_half), more);
-                passed = _mm256_or_si256(passed, last);
-                lengths = _mm256_add_epi32(lengths, more);
-                let to = 4 * (flat.runs + at);
-                let start = _mm256_or_si256(_mm256_slli_epi32::<16>(run), key);
-                let end = _mm256_or_si256(_mm256_slli_epi32::<16>(last), key);
-                // SAFETY: there is room for `most` and a block; what is written behind the container is overwritten by
-                // the next one, or slack.
-                unsafe {
-                    put(starts, to, start);
-                    put(ends, to, end);
-                }
-                at += 8;
+            let values = sum(_mm256_srli_epi32::<16>(block)) + count as u32;
+            if count <= 8 && values == card {
+                bytes += 2 + 4 * count;
+                runs += count;
+                rows += u64::from(card);
+                continue;
             }
-            wrong |= u64::from(sum(lengths)) + count as u64 != u64::from(card);
-            (count, 2 + 4 * count)
-        } else {
-            let count = card as usize;
-            let values = rest.get(..2 * count).filter(|_| card <= ARRAY_MAX)?;
-            if flat.runs + count > most {
-                return None;
-            }
-            let mut at = 0;
-            while at < count {
-                let value = _mm256_cvtepu16_epi32(load_eight(values, 2 * at));
-                let pair = _mm256_or_si256(_mm256_slli_epi32::<16>(value), key);
-                let to = 4 * (flat.runs + at);
-                // SAFETY: as above.
-                unsafe {
-                    put(starts, to, pair);
-                    put(ends, to, pair);
-                }
-                at += 8;
-            }
-            (count, 2 * count)
-        };
-        flat.runs += count;
-        flat.bytes += bytes;
-        flat.rows += u64::from(card);
+        }
+        let flat = FlatRuns { bytes, runs, rows };
+        // SAFETY: see `most`.
+        let flat = unsafe { gather_runs(payload, head, is_runs, flat, most, [starts, ends])? };
+        FlatRuns { bytes, runs, rows } = flat;
     }
-    let len = 4 * flat.runs;
-    let passed = mask_of(_mm256_cmpgt_epi32(passed, low_half)) != 0;
-    (!wrong && !passed && spans_ascend(&starts[..len], &ends[..len])).then_some(flat)
+    if wrong != 0 {
+        return None;
+    }
+    let flat = FlatRuns { bytes, runs, rows };
+    let downwards = _mm256_set_epi32(6, 5, 4, 3, 2, 1, 0, 7);
+    let mut bad = _mm256_setzero_si256();
+    // In front of the first run nothing ends.
+    let mut end_before = _mm256_setzero_si256();
+    let mut at = 0;
+    while at < flat.runs {
+        let to = 4 * at;
+        // SAFETY: there is room for a block behind the last run.
+        let (run, key) = unsafe { (load(starts, to), load(ends, to)) };
+        let first = _mm256_and_si256(run, low_half);
+        let last = _mm256_add_epi32(first, _mm256_srli_epi32::<16>(run));
+        // SAFETY: as above.
+        unsafe {
+            put(starts, to, _mm256_or_si256(_mm256_slli_epi32::<16>(first), key));
+            put(ends, to, _mm256_or_si256(_mm256_slli_epi32::<16>(last), key));
+        }
+        // As numbers that are in order where their runs are.
+        let key = _mm256_slli_epi32::<16>(key);
+        let end = _mm256_permutevar8x32_epi32(_mm256_or_si256(key, last), downwards);
+        let before = _mm256_blend_epi32::<1>(end, end_before);
+        end_before = end;
+        let start = _mm256_or_si256(key, first);
+        let not_behind = _mm256_cmpeq_epi32(_mm256_max_epu32(start, before), before);
+        let passed = _mm256_cmpgt_epi32(last, low_half);
+        // The very first may start at zero.
+        let lanes = low_lanes(flat.runs - at);
+        let lanes = if at == 0 { _mm256_blend_epi32::<1>(lanes, bad) } else { lanes };
+        bad = _mm256_or_si256(bad, _mm256_and_si256(not_behind, lanes));
+        bad = _mm256_or_si256(bad, _mm256_and_si256(passed, low_lanes(flat.runs - at)));
+        at += 8;
+    }
+    (_mm256_testz_si256(bad, bad) == 1).then_some(flat)
 }
 
 #[inline]
@@ -1002,7 +1168,7 @@ pub(super) fn split_spans(
         let overlaps = mask_of(_mm256_cmpeq_epi32(_mm256_max_epu32(start, end_before), end_before));
         wrong |= overlaps & lanes & !again;
         let joins = mask_of(_mm256_cmpeq_epi32(start, _mm256_add_epi32(end_before, one)));
-        let same_key = same_keys(start, before);
+        let same_key = mask_of(same_keys(start, before));
         // A run of the union ends in front of where the next one starts.
         let kept = lanes & !again & !(joins & same_key);
         let left = compress(kept, start);
@@ -1016,7 +1182,7 @@ pub(super) fn split_spans(
             put(common_ends, to, compress(again, swap_halves(end)));
         }
         // Which of the runs of the union are the first of their container.
-        let begins = !same_keys(left, compress(kept, before));
+        let begins = !mask_of(same_keys(left, compress(kept, before)));
         let begins = _bzhi_u32(begins, kept.count_ones());
         let from_first = _mm256_set1_epi32((written / 4) as i32);
         store(firsts, containers, _mm256_add_epi32(indexes_of(begins), from_first));
