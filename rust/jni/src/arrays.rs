@@ -24,12 +24,18 @@ const LARGEST_HELD: usize = 16 << 20;
 /// Bytes copied at once: the JVM cannot stop a thread that is copying.
 const COPIED_BYTES: usize = 1 << 20;
 
-/// The `byte[][]` of a request, of which the arrays of one file at a time are in use.
+/// Index of the array that is an argument by itself: most small requests have no other, and to get one from an array of
+/// arrays takes a good part of such a request.
+const GATHERED: usize = 0;
+
+/// The arrays of a request, of which those of one file at a time are in use.
 #[derive(Debug)]
 pub(crate) struct JavaArrays<'a, 'local> {
     jvm: &'a Jvm<'a>,
+    gathered: &'a JByteArray<'local>,
     arrays: &'a JObjectArray<'local, JByteArray<'local>>,
-    count: usize,
+    /// Number of `arrays`, when it has been asked for.
+    count: Option<usize>,
     slots: [Slot; 3],
     /// For each bitmap of a file its bytes, where they are in an array that is too large to be held.
     copies: [Vec<u8>; 3],
@@ -42,7 +48,7 @@ pub(crate) struct JavaArrays<'a, 'local> {
 struct Slot {
     /// Index of the array; `usize::MAX` for none.
     index: usize,
-    /// A local reference of ours.
+    /// A local reference, of ours unless it is [`GATHERED`].
     array: jbyteArray,
     len: usize,
     /// The bytes of the array while it is held.
@@ -70,17 +76,19 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
     /// The arrays, none of them held.
     pub(crate) fn new(
         jvm: &'a Jvm<'a>,
+        gathered: &'a JByteArray<'local>,
         arrays: &'a JObjectArray<'local, JByteArray<'local>>,
-    ) -> Result<Self, jni::errors::Error> {
-        Ok(JavaArrays {
-            count: jvm.count(arrays)?,
+    ) -> Self {
+        JavaArrays {
             jvm,
+            gathered,
             arrays,
+            count: None,
             slots: [Slot::EMPTY; 3],
             copies: [const { Vec::new() }; 3],
             bytes: 0,
             files: 0,
-        })
+        }
     }
 
     fn release(&mut self) {
@@ -140,15 +148,24 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         // There is one: three spans need three slots at most, and one of those is not there yet.
         let slot =
             self.slots.iter_mut().find(|slot| !spans.iter().any(|span| slot.is_for(span)))?;
-        if !slot.array.is_null() {
+        if !slot.array.is_null() && slot.index != GATHERED {
             // SAFETY: a local reference that this made.
             unsafe { (functions.v1_1.DeleteLocalRef)(env, slot.array) };
         }
         *slot = Slot::EMPTY;
-        let element = jsize::try_from(index).ok().filter(|_| index < self.count)?;
-        // SAFETY: the array is there and has that many elements, all of them `byte[]` or null.
-        slot.array =
-            unsafe { (functions.v1_1.GetObjectArrayElement)(env, self.arrays.as_raw(), element) };
+        if index == GATHERED {
+            slot.array = self.gathered.as_raw();
+        } else {
+            let count = match self.count {
+                Some(count) => count,
+                None => *self.count.insert(self.jvm.count(self.arrays).unwrap_or(0)),
+            };
+            let element = jsize::try_from(index).ok().filter(|_| index < count)?;
+            // SAFETY: the array is there and has that many elements, all of them `byte[]` or null.
+            slot.array = unsafe {
+                (functions.v1_1.GetObjectArrayElement)(env, self.arrays.as_raw(), element)
+            };
+        }
         if slot.array.is_null() {
             return None;
         }

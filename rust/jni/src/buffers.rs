@@ -1,53 +1,56 @@
 //! Direct buffers as slices.
 #![allow(unsafe_code, reason = "turns addresses that the JVM gives into slices")]
 
+use std::marker::PhantomData;
+
 use jni::objects::JByteBuffer;
 use jni::sys::jlong;
 
 use crate::jvm::Jvm;
 use crate::throw::Failure;
 
-/// The first bytes of a direct buffer to write to, checked to lie inside of it.
+/// Where the memory of a direct buffer is.
+pub(crate) fn address(jvm: &Jvm<'_>, buffer: &JByteBuffer<'_>) -> Result<usize, Failure> {
+    let bad = |what| Failure::Buffer { name: "response", what, expected: 1, got: 0 };
+    if buffer.is_null() {
+        return Err(bad("is null"));
+    }
+    match jvm.direct_buffer(buffer) {
+        Some(start) => Ok(start.expose_provenance()),
+        None => Err(bad("is not direct")),
+    }
+}
+
+/// Memory of a direct buffer to write to.
 #[derive(Debug)]
 pub(crate) struct Region<'a> {
     start: *mut u8,
     len: usize,
-    _buffer: std::marker::PhantomData<&'a mut [u8]>,
+    _buffer: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Region<'a> {
-    /// The first `len` bytes of `buffer`.
-    pub(crate) fn of(
-        jvm: &Jvm<'_>,
-        buffer: &'a JByteBuffer<'_>,
-        len: jlong,
-        name: &'static str,
-    ) -> Result<Region<'a>, Failure> {
+impl Region<'_> {
+    /// The `len` bytes from `address` on, which the Java side has from [`address`].
+    pub(crate) fn of(address: jlong, len: jlong, name: &'static str) -> Result<Self, Failure> {
         let bad = |what, expected, got| Failure::Buffer { name, what, expected, got };
-        if buffer.is_null() {
-            return Err(bad("is null", 1, 0));
-        }
-        let Some((start, capacity)) = jvm.direct_buffer(buffer) else {
-            return Err(bad("is not direct", 1, 0));
+        let start = match usize::try_from(address) {
+            Ok(start) if start != 0 => std::ptr::with_exposed_provenance_mut(start),
+            _ => return Err(bad("has no address", 1, address)),
         };
         match usize::try_from(len) {
-            Ok(len) if len <= capacity && isize::try_from(len).is_ok() => {
-                Ok(Region { start, len, _buffer: std::marker::PhantomData })
+            Ok(len) if isize::try_from(len).is_ok() => {
+                Ok(Region { start, len, _buffer: PhantomData })
             }
-            _ => {
-                let capacity = i64::try_from(capacity).unwrap_or(i64::MAX);
-                Err(bad("stated length is not within its capacity", capacity, len))
-            }
+            _ => Err(bad("has a negative length", 0, len)),
         }
     }
 
     /// The bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `of` has found `start` to be the address of a direct buffer and `len` to be within its capacity,
-        // and not null. The buffer stays reachable for as long as `'a`, which borrows a local reference to it, so
-        // the memory stays. That nobody else uses it during the call is the Java side's part: a request keeps its
-        // response buffer to itself while a call is running. The bytes are initialised: the JVM fills direct
-        // buffers with zeros when it allocates them.
+        // SAFETY: that `start` is the address of a direct buffer which has `len` bytes and stays reachable is the Java
+        // side's part, which has it from `address` and nowhere else. So is that nobody else uses it during the call: a
+        // request keeps its response buffer to itself while a call is running. The bytes are initialised: the JVM fills
+        // direct buffers with zeros when it allocates them.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }

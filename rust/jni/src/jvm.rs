@@ -66,17 +66,11 @@ impl<'a> Jvm<'a> {
         Ok(usize::try_from(len).unwrap_or(0))
     }
 
-    /// Address and capacity of a direct buffer; none for any other.
-    pub(crate) fn direct_buffer(&self, buffer: &JByteBuffer<'_>) -> Option<(*mut u8, usize)> {
-        let functions = self.functions();
-        // SAFETY: a buffer, as the signature of the native method says; of one that is not direct these tell so.
-        let (start, capacity) = unsafe {
-            (
-                (functions.v1_4.GetDirectBufferAddress)(self.env, buffer.as_raw()),
-                (functions.v1_4.GetDirectBufferCapacity)(self.env, buffer.as_raw()),
-            )
-        };
-        let capacity = usize::try_from(capacity).ok()?;
-        (!start.is_null()).then_some((start.cast(), capacity))
+    /// Address of a direct buffer; none for any other.
+    pub(crate) fn direct_buffer(&self, buffer: &JByteBuffer<'_>) -> Option<*mut u8> {
+        // SAFETY: a buffer, as the signature of the native method says; of one that is not direct this tells so.
+        let start =
+            unsafe { (self.functions().v1_4.GetDirectBufferAddress)(self.env, buffer.as_raw()) };
+        (!start.is_null()).then_some(start.cast())
     }
 }

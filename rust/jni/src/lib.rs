@@ -22,7 +22,7 @@ use jvm::Jvm;
 use throw::{Failure, ThrowNativeException};
 
 /// Version of the native interface: of the methods here and of the layouts in [`wire`].
-const ABI_VERSION: jint = 2;
+const ABI_VERSION: jint = 3;
 
 /// `static native int abiVersion()`: compared with the number in the jar before anything else is called.
 #[unsafe(no_mangle)]
@@ -46,32 +46,50 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_version<'local>(
     .0
 }
 
-/// `static native long resolve0(byte[][] arrays, long[] table, ByteBuffer response, long responseLength)`.
+/// `static native long address0(ByteBuffer buffer)`: where the memory of a direct buffer is.
 ///
-/// Answers the request as described in [`wire`]. Gives the number of bytes used of the response, or, when it is too
+/// Throws when it is null or not direct.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_address0<'local>(
+    mut env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    buffer: JByteBuffer<'local>,
+) -> jlong {
+    let jvm = Jvm::new(&mut env);
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| to_java(buffers::address(&jvm, &buffer)? as u64)));
+    finish(&mut env, outcome)
+}
+
+/// `static native long resolve0(byte[] gathered, byte[][] arrays, long[] table, long response, long responseLength)`.
+///
+/// Answers the request as described in [`wire`], whose array 0 is `gathered`, and any other is that of `arrays`. Gives the number of bytes used of the response, or, when it is too
 /// small, a length that is enough as a negative number.
 ///
-/// Throws when an argument is null, the buffer is not direct or shorter than stated, and when the request is not what it
-/// should be; never because of what is in a deletion vector, which is a verdict.
+/// Throws when an argument is null or negative, and when the request is not what it should be; never because of what is in
+/// a deletion vector, which is a verdict.
 ///
 /// # Safety contract with the Java side
-/// Arrays and buffer are not written by another thread until the call returns.
+/// `response` is what [`address0`](Java_io_github_deltarlc_jni_NativeBridge_address0) gave for a buffer of at least
+/// `responseLength` bytes, which stays reachable until the call returns. Until then arrays and buffer are not written by
+/// another thread.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
+    gathered: JByteArray<'local>,
     arrays: JObjectArray<'local, JByteArray<'local>>,
     table: JLongArray<'local>,
-    response: JByteBuffer<'local>,
+    response: jlong,
     response_len: jlong,
 ) -> jlong {
     // The `jni` crate keeps accounts of its environments and asks for pending exceptions, which is a good part of a small
     // request. So it is called only when there is something to be thrown.
     let jvm = Jvm::new(&mut env);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut response = Region::of(&jvm, &response, response_len, "response")?;
+        let mut response = Region::of(response, response_len, "response")?;
         let table = Numbers::of(&jvm, &table)?;
-        let mut arrays = JavaArrays::new(&jvm, &arrays)?;
+        let mut arrays = JavaArrays::new(&jvm, &gathered, &arrays);
         answer(with_merger(|merger| {
             wire::resolve(merger, table.get(), &mut arrays, response.bytes())
         }))
@@ -79,7 +97,7 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
     finish(&mut env, outcome)
 }
 
-/// `static native long overlapCount0(byte[][] arrays, long[] table, int fileIndex)`: number of rows of one file of the
+/// `static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex)`: number of rows of one file of the
 /// request that both sides deleted.
 ///
 /// Throws as `resolve0` does, and also when one of the bitmaps of that file is malformed.
@@ -87,6 +105,7 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
 pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'local>(
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
+    gathered: JByteArray<'local>,
     arrays: JObjectArray<'local, JByteArray<'local>>,
     table: JLongArray<'local>,
     file: jint,
@@ -95,7 +114,7 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'l
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let table = Numbers::of(&jvm, &table)?;
         let file = usize::try_from(file).unwrap_or(usize::MAX);
-        let mut arrays = JavaArrays::new(&jvm, &arrays)?;
+        let mut arrays = JavaArrays::new(&jvm, &gathered, &arrays);
         to_java(with_merger(|merger| wire::overlap_count(merger, table.get(), &mut arrays, file))?)
     }));
     finish(&mut env, outcome)

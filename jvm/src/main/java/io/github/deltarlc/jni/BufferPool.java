@@ -14,8 +14,6 @@
 
 package io.github.deltarlc.jni;
 
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
@@ -39,7 +37,7 @@ final class BufferPool {
   static final BufferPool SHARED = new BufferPool();
 
   /** Free buffers by size, {@code SMALLEST << i}; guarded by this, and held for a few instructions. */
-  private final Deque<ByteBuffer>[] free;
+  private final Deque<DirectBuffer>[] free;
   private long keptBytes;
 
   @SuppressWarnings({"unchecked", "rawtypes"})
@@ -51,10 +49,9 @@ final class BufferPool {
   }
 
   /**
-   * A little-endian direct buffer of at least {@code size} bytes, position 0, limit its capacity.
-   * What is in it is undefined.
+   * A buffer of at least {@code size} bytes. What is in it is undefined.
    */
-  ByteBuffer take(int size) {
+  DirectBuffer take(int size) {
     if (size > LARGEST_KEPT) {
       return allocate(size);
     }
@@ -62,9 +59,9 @@ final class BufferPool {
     synchronized (this) {
       // One that is a little too large is better than a new one.
       for (int i = wanted; i < Math.min(wanted + 3, free.length); i++) {
-        ByteBuffer kept = free[i].pollLast();
+        DirectBuffer kept = free[i].pollLast();
         if (kept != null) {
-          keptBytes -= kept.capacity();
+          keptBytes -= kept.bytes.capacity();
           return kept;
         }
       }
@@ -73,12 +70,12 @@ final class BufferPool {
   }
 
   /** Gives a buffer back. The caller must be sure that nobody writes to it any more. */
-  void give(ByteBuffer buffer) {
-    int capacity = buffer.capacity();
+  void give(DirectBuffer buffer) {
+    int capacity = buffer.bytes.capacity();
     if (capacity > LARGEST_KEPT) {
       return;
     }
-    buffer.clear();
+    buffer.bytes.clear();
     synchronized (this) {
       if (keptBytes + capacity <= MAX_KEPT_BYTES) {
         keptBytes += capacity;
@@ -96,9 +93,9 @@ final class BufferPool {
     return size <= SMALLEST ? 0 : 32 - Integer.numberOfLeadingZeros((size - 1) / SMALLEST);
   }
 
-  private static ByteBuffer allocate(int size) {
+  private static DirectBuffer allocate(int size) {
     try {
-      return ByteBuffer.allocateDirect(size).order(ByteOrder.LITTLE_ENDIAN);
+      return new DirectBuffer(size);
     } catch (OutOfMemoryError e) {
       // Of direct memory, not of the heap: the JVM is well, this pass is just too large for it.
       throw new NativeException(NativeException.DIRECT_MEMORY, "cannot allocate " + size

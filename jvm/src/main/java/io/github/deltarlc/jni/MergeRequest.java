@@ -14,7 +14,6 @@
 
 package io.github.deltarlc.jni;
 
-import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -67,7 +66,7 @@ public final class MergeRequest implements AutoCloseable {
   private boolean hasSmallArrays;
   /** Sum of the lengths of the deletion vectors that are to be united. */
   private long lengths;
-  private ByteBuffer responseBuffer;
+  private DirectBuffer responseBuffer;
   private MergeResponse response;
 
   /**
@@ -188,7 +187,7 @@ public final class MergeRequest implements AutoCloseable {
   /** Gives the response's buffer back; the response can no longer be read. Idempotent. */
   @Override
   public void close() {
-    ByteBuffer answer = responseBuffer;
+    DirectBuffer answer = responseBuffer;
     if (response != null) {
       response.invalidate();
     }
@@ -209,9 +208,16 @@ public final class MergeRequest implements AutoCloseable {
     return table;
   }
 
+  /** Those that were added; at {@link #GATHERED} stands none of them. */
   byte[][] arrays() {
     open();
     return arrays;
+  }
+
+  /** In which the deletion vectors of small arrays are gathered: the native side's array {@link #GATHERED}. */
+  byte[] gathered() {
+    open();
+    return arrays[GATHERED];
   }
 
   private void open() {
@@ -226,13 +232,13 @@ public final class MergeRequest implements AutoCloseable {
   }
 
   /** A response buffer of at least {@code size} bytes; an earlier one is given back. */
-  ByteBuffer responseBuffer(int size) {
+  DirectBuffer responseBuffer(int size) {
     if (response != null) {
       response.invalidate();
       response = null;
     }
-    ByteBuffer b = responseBuffer;
-    if (b == null || b.capacity() < size) {
+    DirectBuffer b = responseBuffer;
+    if (b == null || b.bytes.capacity() < size) {
       responseBuffer = null;
       if (b != null) {
         BufferPool.SHARED.give(b);

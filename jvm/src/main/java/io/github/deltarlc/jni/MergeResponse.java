@@ -38,7 +38,7 @@ import java.nio.ByteOrder;
  */
 public final class MergeResponse {
   static final int MAGIC = 0x52434C52;
-  static final int LAYOUT_VERSION = 2;
+  static final int LAYOUT_VERSION = 3;
   static final int HEADER_BYTES = 32;
   static final int ENTRY_BYTES = 64;
   private static final int ENTRY_LONGS = ENTRY_BYTES / 8;

@@ -14,6 +14,7 @@
 
 package io.github.deltarlc.jni;
 
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 
 /**
@@ -37,23 +38,30 @@ public final class NativeBridge {
    */
   public static MergeResponse resolve(MergeRequest request) {
     long[] table = request.table();
+    byte[] gathered = request.gathered();
     byte[][] arrays = request.arrays();
     NativeLibrary.ensureAvailable();
     long size = Math.min(request.responseEstimate(), MergeRequest.MAX_BYTES);
     while (true) {
-      ByteBuffer out = request.responseBuffer((int) size);
-      long used = resolve0(arrays, table, out, out.capacity());
+      DirectBuffer out = request.responseBuffer((int) size);
+      int capacity = out.bytes.capacity();
+      long used;
+      try {
+        used = resolve0(gathered, arrays, table, out.address(), capacity);
+      } finally {
+        Reference.reachabilityFence(out.bytes); // the native side has only its address
+      }
       if (used > 0) {
-        return request.answered(new MergeResponse(out, used, request.fileCount()));
+        return request.answered(new MergeResponse(out.bytes, used, request.fileCount()));
       }
       long needed = -used;
       if (needed > MergeRequest.MAX_BYTES) {
         throw new NativeException(NativeException.RESPONSE_TOO_LARGE, "the merged deletion vectors need "
             + needed + " bytes, more than " + MergeRequest.MAX_BYTES + "; split the pass");
       }
-      if (needed <= out.capacity()) { // it would ask for ever
+      if (needed <= capacity) { // it would ask for ever
         throw new NativeException(NativeException.BAD_RESPONSE, "the library asks for " + needed
-            + " bytes and had " + out.capacity());
+            + " bytes and had " + capacity);
       }
       size = needed;
     }
@@ -71,7 +79,7 @@ public final class NativeBridge {
     request.checkIndex(fileIndex);
     long[] table = request.table();
     NativeLibrary.ensureAvailable();
-    return overlapCount0(request.arrays(), table, fileIndex);
+    return overlapCount0(request.gathered(), request.arrays(), table, fileIndex);
   }
 
   /** Number of the contract the library speaks; only the loader calls it. */
@@ -80,11 +88,15 @@ public final class NativeBridge {
   /** Version of the library; only the loader calls it. */
   static native String version();
 
+  /** Where the memory of a direct buffer is. */
+  static native long address0(ByteBuffer buffer);
+
   /**
    * Bytes of the response that were used, or less than 0: minus the number that are needed. The
-   * response is direct.
+   * response is given by its address, see {@link DirectBuffer}.
    */
-  private static native long resolve0(byte[][] arrays, long[] table, ByteBuffer response, long responseLength);
+  private static native long resolve0(
+      byte[] gathered, byte[][] arrays, long[] table, long response, long responseLength);
 
-  private static native long overlapCount0(byte[][] arrays, long[] table, int fileIndex);
+  private static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex);
 }

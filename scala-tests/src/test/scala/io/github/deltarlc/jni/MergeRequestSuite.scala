@@ -99,7 +99,8 @@ class MergeRequestSuite extends AnyFunSuite {
   test("the pool gives back what fits, and never keeps more than its bound") {
     val pool = new BufferPool
     val first = pool.take(100)
-    assert(first.isDirect && first.capacity == (64 << 10) && first.order == java.nio.ByteOrder.LITTLE_ENDIAN)
+    val bytes = first.bytes
+    assert(bytes.isDirect && bytes.capacity == (64 << 10) && bytes.order == java.nio.ByteOrder.LITTLE_ENDIAN)
     pool.give(first)
     assert(pool.keptBytes == (64 << 10))
     assert(pool.take(60000) eq first)
@@ -107,12 +108,12 @@ class MergeRequestSuite extends AnyFunSuite {
     assert(pool.take(60000) ne first)
     for ((size, capacity) <- Seq(1 -> 65536, 65536 -> 65536, 65537 -> 131072, 131073 -> 262144,
         (1 << 20) -> (1 << 20), (16 << 20) -> (16 << 20), ((16 << 20) + 1) -> ((16 << 20) + 1))) {
-      assert(new BufferPool().take(size).capacity == capacity, size)
+      assert(new BufferPool().take(size).bytes.capacity == capacity, size)
     }
     val large = Seq.fill(4)(pool.take(16 << 20))
     large.foreach(pool.give)
     assert(pool.keptBytes == BufferPool.MAX_KEPT_BYTES, "three of four")
-    pool.give(java.nio.ByteBuffer.allocateDirect(64 << 10))
+    pool.give(new DirectBuffer(64 << 10))
     assert(pool.keptBytes == BufferPool.MAX_KEPT_BYTES)
     val tooLarge = new BufferPool
     tooLarge.give(tooLarge.take((16 << 20) + 1))

@@ -279,9 +279,11 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     val files = Seq.fill(300)(Rows(None, Some(Seq(1L, 3L)), Some(Seq(2L, 1L << 32))))
     val request = Bitmaps.request(files)
     for (size <- Seq(0, 1, 32, 32 + 64 * 300, 32 + 64 * 300 + 100)) {
-      val out = java.nio.ByteBuffer.allocateDirect(size)
-      val used = native("resolve0").invoke(null, request.arrays, request.table, out, Long.box(size.toLong))
+      val out = new DirectBuffer(math.max(size, 1))
+      val used = native("resolve0")
+        .invoke(null, request.gathered, request.arrays, request.table, Long.box(out.address), Long.box(size.toLong))
         .asInstanceOf[Long]
+      java.lang.ref.Reference.reachabilityFence(out)
       assert(used < 0 && -used > size, s"$used for a buffer of $size")
     }
     val r = NativeBridge.resolve(request)
@@ -290,17 +292,25 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
   }
 
   test("arguments that are not what they should be are refused, not used") {
-    val heap = java.nio.ByteBuffer.allocate(100)
-    val direct = java.nio.ByteBuffer.allocateDirect(100)
+    for (buffer <- Seq(java.nio.ByteBuffer.allocate(100), null)) {
+      assertThrows[NativeException](NativeBridge.address0(buffer))
+    }
+    val direct = new DirectBuffer(100)
+    val one = new Array[Byte](1)
     val none = new Array[Array[Byte]](0)
     val empty = new Array[Long](0)
-    for ((arrays, table, out, length) <- Seq(
-        (none, empty, heap, 100L), (none, empty, null, 100L), (none, empty, direct, 101L), (none, empty, direct, -1L),
-        (null, empty, direct, 100L), (none, null, direct, 100L), (none, new Array[Long](12), direct, 100L))) {
+    // A file whose current deletion vector is the first byte of this array.
+    def file(array: Long) = Array(0L, 0, 0, 0, array, 0, 1, 1, 0, 0, 0, 0, -1)
+    for ((gathered, arrays, table, out, length) <- Seq(
+        (one, none, empty, 0L, 100L), (one, none, empty, -8L, 100L), (one, none, empty, direct.address, -1L),
+        (one, null, file(1), direct.address, 100L), (one, none, file(1), direct.address, 100L),
+        (null, none, file(0), direct.address, 100L), (one, none, null, direct.address, 100L),
+        (one, none, new Array[Long](12), direct.address, 100L))) {
       val e = intercept[java.lang.reflect.InvocationTargetException](
-        native("resolve0").invoke(null, arrays, table, out, Long.box(length)))
+        native("resolve0").invoke(null, gathered, arrays, table, Long.box(out), Long.box(length)))
       assert(e.getCause.isInstanceOf[NativeException], s"$out $length: ${e.getCause}")
     }
+    java.lang.ref.Reference.reachabilityFence(direct)
   }
 
   test("arrays of every size, shared and not, are read, held or copied") {
