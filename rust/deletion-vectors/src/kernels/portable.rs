@@ -188,36 +188,57 @@ pub(crate) fn count_runs(bits: &Bits) -> u32 {
     count as u32
 }
 
+/// Steps that [`merge`] takes from each end between two checks of bounds. With so few the compiler knows by itself that sums
+/// of as many comparisons are indexes within the block.
+const STEPS: usize = 4;
+
 /// Merges two ascending lists. Numbers in both come twice.
 #[inline(always)]
 fn merge<const N: usize, T: Copy + Ord>(
-    cur: &[[u8; N]],
-    win: &[[u8; N]],
+    mut cur: &[[u8; N]],
+    mut win: &[[u8; N]],
     out: &mut [[u8; N]],
     read: impl Fn([u8; N]) -> T,
     write: impl Fn(T) -> [u8; N],
 ) {
-    let total = cur.len() + win.len();
-    let out = &mut out[..total];
-    // Two chains of dependent steps, one from each end: neither can run out of numbers in as many steps as the
-    // shorter input has.
-    let sure = cur.len().min(win.len());
-    let (mut i, mut j) = (0, 0);
-    let (mut i_end, mut j_end) = (cur.len(), win.len());
-    for step in 0..sure {
-        let (left, right) = (read(cur[i]), read(win[j]));
-        let take = left <= right;
-        out[step] = write(if take { left } else { right });
-        i += usize::from(take);
-        j += usize::from(!take);
-        let (left, right) = (read(cur[i_end - 1]), read(win[j_end - 1]));
-        let take = left > right;
-        out[total - 1 - step] = write(if take { left } else { right });
-        i_end -= usize::from(take);
-        j_end -= usize::from(!take);
+    let mut out = &mut out[..cur.len() + win.len()];
+    // Which list the next number comes from is as good as random, so nothing may branch on it. Then it is the time from
+    // one comparison to the next that counts: there are two chains of them, one from each end, and what may be compared
+    // next is loaded from both lists before it is known of which it is. The ends cannot meet in these steps, nor can a
+    // list run out of numbers.
+    while let (Some(cur_first), Some(cur_last), Some(win_first), Some(win_last)) = (
+        cur.first_chunk::<{ STEPS + 1 }>(),
+        cur.last_chunk::<{ STEPS + 1 }>(),
+        win.first_chunk::<{ STEPS + 1 }>(),
+        win.last_chunk::<{ STEPS + 1 }>(),
+    ) {
+        let Some((first, rest)) = out.split_first_chunk_mut::<STEPS>() else { return };
+        let Some((rest, last)) = rest.split_last_chunk_mut::<STEPS>() else { return };
+        let (mut left, mut right, mut rights) = (read(cur_first[0]), read(win_first[0]), 0);
+        for step in 0..STEPS {
+            let next_left = read(cur_first[step + 1 - rights]);
+            let next_right = read(win_first[rights + 1]);
+            let is_right = right < left;
+            first[step] = write(if is_right { right } else { left });
+            left = if is_right { left } else { next_left };
+            right = if is_right { next_right } else { right };
+            rights += usize::from(is_right);
+        }
+        let (mut left, mut right, mut lefts) = (read(cur_last[STEPS]), read(win_last[STEPS]), 0);
+        for step in 0..STEPS {
+            let next_left = read(cur_last[STEPS - 1 - lefts]);
+            let next_right = read(win_last[STEPS - 1 - (step - lefts)]);
+            let is_left = right < left;
+            last[STEPS - 1 - step] = write(if is_left { left } else { right });
+            left = if is_left { next_left } else { left };
+            right = if is_left { right } else { next_right };
+            lefts += usize::from(is_left);
+        }
+        cur = &cur[STEPS - rights..cur.len() - lefts];
+        win = &win[rights..win.len() - (STEPS - lefts)];
+        out = rest;
     }
-    let (mut cur, mut win) = (&cur[i..i_end], &win[j..j_end]);
-    let out = &mut out[sure..total - sure];
+    // One list is nearly at its end.
     let mut written = 0;
     while let (Some((left, more_cur)), Some((right, more_win))) =
         (cur.split_first(), win.split_first())
@@ -245,28 +266,58 @@ pub(crate) fn merge_arrays(cur: &[u8], win: &[u8], out: &mut [u8]) {
     merge(cur, win, out.as_chunks_mut().0, u16::from_le_bytes, u16::to_le_bytes);
 }
 
+/// Numbers that are looked at between two checks of bounds where each is written once or not at all; see [`STEPS`].
+const BLOCK: usize = 8;
+
+/// Moves together those numbers of a block for which `keep` holds, given the one before and the number; `block` begins with
+/// the one before the first. Gives how many they are; behind them anything may be written.
+#[inline(always)]
+fn compact<const N: usize, const M: usize>(
+    block: &[[u8; N]; BLOCK + 1],
+    out: &mut [[u8; M]; BLOCK],
+    keep: impl Fn([u8; N], [u8; N]) -> bool,
+    write: impl Fn([u8; N]) -> [u8; M],
+) -> usize {
+    // Which are kept is as good as random: each is written, and the next one over it if it is not.
+    let mut kept = 0;
+    for i in 0..BLOCK {
+        out[kept] = write(block[i + 1]);
+        kept += usize::from(keep(block[i], block[i + 1]));
+    }
+    kept
+}
+
 /// See [`super::Kernels::split_arrays`].
 #[inline(always)]
 pub(crate) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
     let merged = merged.as_chunks::<2>().0;
     let base = base.as_chunks::<2>().0;
-    let out = out.as_chunks_mut::<2>().0;
-    let (mut written, mut shared, mut joined, mut wrong) = (0, 0, 0, false);
-    // Before the first value stands one that neither equals nor precedes any.
-    let mut last = u32::MAX - 1;
-    for value in merged {
-        let number = u32::from(u16::from_le_bytes(*value));
-        let again = number == last;
-        joined += u32::from(number == last + 1);
-        last = number;
-        out[written] = *value;
-        written += usize::from(!again);
-        // Whether it came twice is as good as random: no branch.
-        wrong |= again & (base.get(shared) != Some(value));
-        shared += usize::from(again);
+    let slots = out.as_chunks_mut::<2>().0;
+    let Some(first) = merged.first() else { return base.is_empty().then_some((0, 0)) };
+    let ascend = |low: [u8; 2], high: [u8; 2]| u16::from_le_bytes(low) < u16::from_le_bytes(high);
+    // Values that came twice are collected behind where the union ends if they are the base.
+    let place = merged.len().checked_sub(base.len())? + 1;
+    let place_of = |shared: usize| place + shared.min(base.len());
+    slots[0] = *first;
+    let (mut at, mut written) = (1, 1);
+    while let Some(block) = merged[at - 1..].first_chunk() {
+        let shared = at - written;
+        let union = slots[written..].first_chunk_mut()?;
+        written += compact(block, union, ascend, |value| value);
+        let common = slots[place_of(shared)..].first_chunk_mut()?;
+        compact(block, common, |low, high| !ascend(low, high), |value| value);
+        at += BLOCK;
     }
-    let count = written as u32;
-    (!wrong && shared == base.len()).then_some((count, count - joined))
+    for at in at..merged.len() {
+        slots[place_of(at - written)] = merged[at];
+        slots[written] = merged[at];
+        written += usize::from(ascend(merged[at - 1], merged[at]));
+    }
+    if merged.len() - written != base.len() || slots[place..][..base.len()] != *base {
+        return None;
+    }
+    let runs = check_array(&out[..2 * written])?;
+    Some((written as u32, runs))
 }
 
 /// A run as a number that sorts by its first value: that in the upper half, the number of further values in the lower.
