@@ -541,30 +541,62 @@ pub(crate) fn split_pairs(
     merged: &[u8],
     base: &[u8],
     out: &mut [u8],
-    [keys, starts, _]: [&mut [u8]; 3],
+    [keys, starts, common]: [&mut [u8]; 3],
 ) -> Option<PairUnion> {
     let merged = merged.as_chunks::<4>().0;
     let base = base.as_chunks::<4>().0;
     let out = out.as_chunks_mut::<2>().0;
-    let (keys, starts) = (keys.as_chunks_mut::<4>().0, starts.as_chunks_mut::<4>().0);
-    let (mut values, mut containers, mut joined, mut shared, mut wrong) = (0, 0, 0, 0, false);
-    // Before the first stands one of another container.
-    let mut last = !merged.first().map_or(0, |first| u32::from_le_bytes(*first));
-    for pair in merged {
-        let key = u32::from_le_bytes(*pair);
-        let again = key == last;
-        let begins = (key ^ last) >> 16 != 0;
-        joined += u32::from(!begins && key == last.wrapping_add(1));
-        last = key;
-        keys[containers] = *pair;
-        starts[containers] = (values as u32).to_le_bytes();
-        containers += usize::from(begins);
-        out[values] = (key as u16).to_le_bytes();
-        values += usize::from(!again);
-        wrong |= again & (base.get(shared) != Some(&run_key(key).to_le_bytes()));
-        shared += usize::from(again);
+    let [keys, starts, common] = [keys, starts, common].map(|list| list.as_chunks_mut::<4>().0);
+    let Some(first) = merged.first() else {
+        let none = PairUnion { values: 0, containers: 0, joined: 0 };
+        return base.is_empty().then_some(none);
+    };
+    out[0] = (u32::from_le_bytes(*first) as u16).to_le_bytes();
+    keys[0] = *first;
+    starts[0] = [0; 4];
+    let (mut at, mut values, mut containers) = (1, 1, 1);
+    while let Some(block) = merged[at - 1..].first_chunk() {
+        if !base.is_empty() {
+            let common = common[(at - values).min(base.len())..].first_chunk_mut()?;
+            let write = |pair| run_key(u32::from_le_bytes(pair)).to_le_bytes();
+            compact(block, common, |last, pair| last == pair, write);
+        }
+        // Each pair is written as one that is not there yet, and as the first of its container.
+        let keys = keys[containers..].first_chunk_mut::<BLOCK>()?;
+        let starts = starts[containers..].first_chunk_mut::<BLOCK>()?;
+        let out = out[values..].first_chunk_mut::<BLOCK>()?;
+        let (mut new, mut begun) = (0, 0);
+        for i in 0..BLOCK {
+            let [last, pair] = [block[i], block[i + 1]].map(u32::from_le_bytes);
+            out[new] = (pair as u16).to_le_bytes();
+            keys[begun] = pair.to_le_bytes();
+            starts[begun] = ((values + new) as u32).to_le_bytes();
+            new += usize::from(last < pair);
+            begun += usize::from(last >> 16 < pair >> 16);
+        }
+        values += new;
+        containers += begun;
+        at += BLOCK;
     }
-    (!wrong && shared == base.len()).then_some(PairUnion { values, containers, joined })
+    for at in at..merged.len() {
+        let [last, pair] = [merged[at - 1], merged[at]].map(u32::from_le_bytes);
+        common[(at - values).min(base.len())] = run_key(pair).to_le_bytes();
+        out[values] = (pair as u16).to_le_bytes();
+        keys[containers] = pair.to_le_bytes();
+        starts[containers] = (values as u32).to_le_bytes();
+        values += usize::from(last < pair);
+        containers += usize::from(last >> 16 < pair >> 16);
+    }
+    if merged.len() - values != base.len() || common[..base.len()] != *base {
+        return None;
+    }
+    // By itself this is vectorised. The last value of a container may count as followed by the first one of the next.
+    let mut joined = 0u32;
+    for (low, high) in merged.iter().zip(&merged[1..]) {
+        let (low, high) = (u32::from_le_bytes(*low), u32::from_le_bytes(*high));
+        joined += u32::from(high == low.wrapping_add(1));
+    }
+    Some(PairUnion { values, containers, joined })
 }
 
 /// See [`super::Kernels::arrays_to_bits`].
