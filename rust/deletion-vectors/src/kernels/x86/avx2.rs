@@ -5,7 +5,6 @@ use std::arch::x86_64::*;
 use super::*;
 
 compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
-    check_runs(runs: &[u8]) -> Option<u32>;
     popcount(bits: &Bits) -> u32;
     covers(base: &Bits, win: &Bits) -> bool;
     count_common(base: &Bits, cur: &Bits, win: &Bits) -> u32;
@@ -363,6 +362,42 @@ pub(super) fn check_array(values: &[u8]) -> Option<u32> {
         return portable::check_array(values);
     }
     check_order(values).map(|joined| (values.len() / 2) as u32 - joined)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+#[allow(clippy::cast_possible_truncation, reason = "at most 65535 runs")]
+pub(super) fn check_runs(runs: &[u8]) -> Option<u32> {
+    let len = runs.len();
+    if len < 36 {
+        return portable::check_runs(runs);
+    }
+    let low_half = _mm256_set1_epi32(0xffff);
+    let ends_before = |run: __m256i, next: __m256i| {
+        let end = _mm256_add_epi32(_mm256_and_si256(run, low_half), _mm256_srli_epi32::<16>(run));
+        _mm256_cmpgt_epi32(_mm256_and_si256(next, low_half), end)
+    };
+    let mut lengths = _mm256_setzero_si256();
+    let mut good = _mm256_set1_epi32(-1);
+    let mut at = 0;
+    while at + 36 <= len {
+        // SAFETY: 36 bytes are left.
+        let (run, next) = unsafe { (load(runs, at), load(runs, at + 4)) };
+        good = _mm256_and_si256(good, ends_before(run, next));
+        lengths = _mm256_add_epi32(lengths, _mm256_srli_epi32::<16>(run));
+        at += 32;
+    }
+    // The last 8 and the one in front of them, some of which have been looked at.
+    // SAFETY: 36 bytes are there.
+    let (run, last) = unsafe { (load(runs, len - 36), load(runs, len - 32)) };
+    good = _mm256_and_si256(good, ends_before(run, last));
+    let done = low_lanes(8 - (len - at) / 4);
+    lengths = _mm256_add_epi32(lengths, _mm256_andnot_si256(done, _mm256_srli_epi32::<16>(last)));
+    // A run with another one behind it ends in front of that.
+    let last = u32_at(runs, len - 4);
+    let ends = (last & 0xffff) + (last >> 16) <= 0xffff;
+    let ascend = _mm256_testc_si256(good, _mm256_set1_epi32(-1)) == 1;
+    (ascend && ends).then(|| sum(lengths).wrapping_add((len / 4) as u32))
 }
 
 /// How far two lists have been merged from both ends, in bytes. What lies between `front` and `back` is still to be
