@@ -23,32 +23,40 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collection;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.stream.Stream;
 import org.openjdk.jmh.profile.GCProfiler;
+import org.openjdk.jmh.results.IterationResult;
 import org.openjdk.jmh.results.Result;
 import org.openjdk.jmh.results.RunResult;
-import org.openjdk.jmh.results.format.ResultFormatType;
 import org.openjdk.jmh.runner.Runner;
 import org.openjdk.jmh.runner.RunnerException;
-import org.openjdk.jmh.runner.options.ChainedOptionsBuilder;
+import org.openjdk.jmh.runner.format.OutputFormatFactory;
+import org.openjdk.jmh.runner.options.Options;
 import org.openjdk.jmh.runner.options.OptionsBuilder;
-import org.openjdk.jmh.runner.options.TimeValue;
+import org.openjdk.jmh.runner.options.VerboseMode;
 
 /**
  * Runs every shape with every way in one run, then the cold case, and prints the ratios.
  *
- * <p>Arguments: a directory for the results, then {@code quick} for short iterations, and names of
- * shapes, or {@code COLD}, for those alone: the others stay as an earlier run left them, so that a long
- * run can be made in pieces. Writes {@code jmh.json} and {@code jmh.txt} (JMH's own output of this run),
- * {@code jmh.tsv} (the numbers) and {@code jmh.md}, the table that it prints.
+ * <p>Where other machines share the processor, everything takes up to twice as long for minutes. So the
+ * ways of a shape run right after one another, all of it is done in {@link #ROUNDS} rounds that lie
+ * minutes apart, and of each the iteration that was disturbed least counts.
+ *
+ * <p>Arguments: a directory for the results, then {@code quick} for one round, and names of shapes, or
+ * {@code COLD}, for those alone: the others stay as an earlier run left them, so that a long run can be
+ * made in pieces. Writes {@code jmh-1.txt} and so on (JMH's own output of a round), {@code jmh.tsv} (the
+ * numbers) and {@code jmh.md}, the table that it prints.
  */
 public final class BenchMain {
   private static final List<String> WAYS = List.of("delta", "java", "nativeCopied", "nativeInPlace");
   private static final String COLD = "COLD";
+  private static final String ALLOCATED = "gc.alloc.rate.norm";
+  private static final int ROUNDS = 2;
   private static final int COLD_RUNS = 5;
 
   private BenchMain() {}
@@ -66,24 +74,18 @@ public final class BenchMain {
     Path numbersFile = dir.resolve("jmh.tsv");
     Numbers numbers = all ? new Numbers() : Numbers.read(numbersFile);
     String machine = machine();
-    if (all || !rest.isEmpty()) {
-      ChainedOptionsBuilder options = new OptionsBuilder()
-          .include(ResolveBenchmark.class.getSimpleName())
-          .addProfiler(GCProfiler.class)
-          .addProfiler(CpuProfiler.class)
-          .output(dir.resolve("jmh.txt").toString())
-          .result(dir.resolve("jmh.json").toString())
-          .resultFormat(ResultFormatType.JSON);
-      if (!all) {
-        options.param("shape", rest.toArray(new String[0]));
+    List<Shape> shapes = (all ? Arrays.stream(Shape.values()) : rest.stream().map(Shape::valueOf)).toList();
+    Iterations iterations = new Iterations();
+    for (int round = 1; round <= (quick ? 1 : ROUNDS) && !shapes.isEmpty(); round++) {
+      Path output = dir.resolve("jmh-" + round + ".txt");
+      System.err.println("JMH, round " + round + ": its own output goes to " + output);
+      try (PrintStream log = new PrintStream(output.toFile(), StandardCharsets.UTF_8)) {
+        for (Shape shape : shapes) {
+          iterations.add(run(shape, log));
+        }
       }
-      if (quick) {
-        options.warmupIterations(2).warmupTime(TimeValue.milliseconds(500))
-            .measurementIterations(3).measurementTime(TimeValue.milliseconds(500));
-      }
-      System.err.println("JMH is running; its own output goes to " + dir.resolve("jmh.txt"));
-      warm(new Runner(options.build()).run(), numbers);
     }
+    iterations.summarize(numbers);
     if (cold) {
       cold(numbers);
     }
@@ -95,7 +97,10 @@ public final class BenchMain {
     out.println("written to " + dir.resolve("jmh.md"));
   }
 
-  /** Of each row (a shape, or {@link #COLD}) and each way: time, its error and bytes allocated. */
+  /**
+   * Of each row (a shape, or {@link #COLD}) and each way: the time of the fastest iteration, how much
+   * more the median is, and bytes allocated.
+   */
   private static final class Numbers {
     private final Map<String, Map<String, double[]>> rows = new LinkedHashMap<>();
 
@@ -145,14 +150,49 @@ public final class BenchMain {
 
   // ---- warm ---------------------------------------------------------------------------------
 
-  private static void warm(Collection<RunResult> results, Numbers numbers) {
-    for (RunResult r : results) {
-      String shape = r.getParams().getParam("shape");
-      String way = r.getParams().getBenchmark().replaceAll(".*\\.", "");
-      int files = Shape.valueOf(shape) == Shape.MANY_FILES ? 1000 : 1;
-      Result cpu = secondary(r, CpuProfiler.LABEL);
-      numbers.put(shape, way, cpu.getScore() / files, cpu.getScoreError() / files,
-          secondary(r, "gc.alloc.rate.norm").getScore() / files);
+  private static List<RunResult> run(Shape shape, PrintStream log) throws RunnerException {
+    Options options = new OptionsBuilder()
+        .include(ResolveBenchmark.class.getSimpleName())
+        .param("shape", shape.name())
+        .addProfiler(GCProfiler.class)
+        .addProfiler(CpuProfiler.class)
+        .build();
+    return List.copyOf(new Runner(options, OutputFormatFactory.createFormatInstance(log, VerboseMode.NORMAL)).run());
+  }
+
+  /** What was measured in all rounds. */
+  private static final class Iterations {
+    private final Map<Shape, Map<String, List<IterationResult>>> all = new LinkedHashMap<>();
+
+    void add(List<RunResult> results) {
+      for (RunResult r : results) {
+        Shape shape = Shape.valueOf(r.getParams().getParam("shape"));
+        String way = r.getParams().getBenchmark().replaceAll(".*\\.", "");
+        Stream<IterationResult> measured =
+            r.getBenchmarkResults().stream().flatMap(fork -> fork.getIterationResults().stream());
+        all.computeIfAbsent(shape, s -> new LinkedHashMap<>())
+            .computeIfAbsent(way, w -> new ArrayList<>()).addAll(measured.toList());
+      }
+    }
+
+    void summarize(Numbers numbers) {
+      all.forEach((shape, ways) -> ways.forEach((way, iterations) -> {
+        int files = shape == Shape.MANY_FILES ? 1000 : 1;
+        List<Double> times = sorted(iterations, CpuProfiler.LABEL);
+        double least = times.get(0);
+        double more = times.get(times.size() / 2) - least;
+        numbers.put(shape.name(), way, least / files, more / files, sorted(iterations, ALLOCATED).get(0) / files);
+      }));
+    }
+
+    private static List<Double> sorted(List<IterationResult> iterations, String label) {
+      List<Double> scores = new ArrayList<>();
+      for (IterationResult iteration : iterations) {
+        scores.add(iteration.getSecondaryResults().entrySet().stream().filter(e -> e.getKey().endsWith(label))
+            .map(e -> (Result<?>) e.getValue()).findFirst().orElseThrow().getScore());
+      }
+      Collections.sort(scores);
+      return scores;
     }
   }
 
@@ -162,8 +202,8 @@ public final class BenchMain {
       return "";
     }
     StringBuilder b = new StringBuilder();
-    b.append("CPU time of one file's resolution, warm, garbage collection included; ratios are Delta's time divided"
-        + " by the other's.\n\n");
+    b.append("CPU time of one file's resolution, warm, garbage collection included: the fastest iteration, and how much"
+        + " longer the median took. Ratios are Delta's time divided by the other's.\n\n");
     b.append("| shape | Delta | plain Java | ratio | native | ratio | native in place | ratio | goal |\n");
     b.append("|---|---|---|---|---|---|---|---|---|\n");
     double[] logs = new double[WAYS.size()];
@@ -194,17 +234,12 @@ public final class BenchMain {
     return b.append('\n').toString();
   }
 
-  private static Result secondary(RunResult r, String label) {
-    return r.getSecondaryResults().entrySet().stream().filter(e -> e.getKey().endsWith(label))
-        .map(Map.Entry::getValue).findFirst().orElseThrow();
-  }
-
   private static String time(double[] value) {
-    double error = 100 * value[1] / value[0];
+    double more = 100 * value[1] / value[0];
     String unit = value[0] < 10_000 ? String.format(Locale.ROOT, "%,.0f ns", value[0])
         : value[0] < 10_000_000 ? String.format(Locale.ROOT, "%,.1f us", value[0] / 1000)
         : String.format(Locale.ROOT, "%,.1f ms", value[0] / 1_000_000);
-    return unit + String.format(Locale.ROOT, " ±%.0f%%", error);
+    return unit + String.format(Locale.ROOT, " +%.0f%%", more);
   }
 
   private static String ratio(double ratio) {
