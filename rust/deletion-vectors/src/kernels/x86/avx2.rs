@@ -72,11 +72,11 @@ pub(super) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {
 fn low_lanes(count: usize) -> __m256i {
     // Within one cache line.
     #[repr(align(64))]
-    struct Lanes([i32; 16]);
-    static LANES: Lanes = Lanes([-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    struct Masks([i32; 16]);
+    static MASKS: Masks = Masks([-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let first = 8 - count.min(8);
     // SAFETY: at least 8 are left from there on.
-    unsafe { _mm256_loadu_si256(LANES.0.as_ptr().wrapping_add(first).cast()) }
+    unsafe { _mm256_loadu_si256(MASKS.0.as_ptr().wrapping_add(first).cast()) }
 }
 
 /// All bits of the lanes of 16 bits from index `from` on, at most 16.
@@ -316,9 +316,12 @@ fn sort_keys(front: __m256i, back: __m256i) -> (__m256i, __m256i) {
 }
 
 /// Whether values are strictly increasing, and of those how many follow on the one before.
+///
+/// # Safety
+/// They must be 17 at least.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn check_order(values: &[u8]) -> Option<u32> {
+unsafe fn check_order(values: &[u8]) -> Option<u32> {
     debug_assert!(values.len() >= 34);
     let one = _mm256_set1_epi16(1);
     // The least difference, which stays zero where a value is not above the one before.
@@ -351,7 +354,8 @@ pub(super) fn is_ascending(values: &[u8]) -> bool {
     if values.len() < 34 {
         return portable::is_ascending(values);
     }
-    check_order(values).is_some()
+    // SAFETY: see the length.
+    unsafe { check_order(values) }.is_some()
 }
 
 #[inline]
@@ -361,7 +365,8 @@ pub(super) fn check_array(values: &[u8]) -> Option<u32> {
     if values.len() < 34 {
         return portable::check_array(values);
     }
-    check_order(values).map(|joined| (values.len() / 2) as u32 - joined)
+    // SAFETY: see the length.
+    unsafe { check_order(values) }.map(|joined| (values.len() / 2) as u32 - joined)
 }
 
 #[inline]
@@ -594,7 +599,7 @@ impl SplitArrays<'_> {
 #[allow(clippy::cast_possible_truncation, reason = "lengths below 65536")]
 pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option<(u32, u32)> {
     let len = merged.len();
-    if len < 34 || out.len() < len + SLACK {
+    if len < 34 || !len.is_multiple_of(2) || out.len() < len + SLACK {
         return portable::split_arrays(merged, base, out);
     }
     let out = &mut out[..len + SLACK];
@@ -615,12 +620,11 @@ pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option
     is_descending_base(out, len - written, base).then_some((values, values - joined))
 }
 
-/// Whether the last `common` bytes of `list`, which is longer by a block at least, are the numbers of `base` in descending
-/// order. Of numbers of 32 bits, those of one list have the halves of the other exchanged.
+/// Whether the last `common` bytes of `list`, which must be longer by a block, are the numbers of `base` in descending order. Of numbers of 32 bits, those of one list have the halves of the other exchanged.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn is_descending_base(list: &[u8], common: usize, base: &[u8]) -> bool {
-    if common != base.len() {
+    if common != base.len() || list.len() < common + 32 {
         return false;
     }
     let len = common;
@@ -768,7 +772,9 @@ fn load_eight(values: &[u8], at: usize) -> __m128i {
     reason = "compared as the 32 bits that are stored"
 )]
 fn follow_one_another(heads: &[[u8; 4]], offsets: &[[u8; 4]], place: usize) -> bool {
-    debug_assert!(heads.len() == offsets.len());
+    if heads.len() != offsets.len() {
+        return false;
+    }
     if heads.len() < 9 {
         let mut place = place as u32;
         return heads.iter().zip(offsets).all(|(head, offset)| {
@@ -914,6 +920,8 @@ struct SplitPairs<'s> {
     out: &'s mut [u8],
     keys: &'s mut [u8],
     starts: &'s mut [u8],
+    /// Where in `keys` and in `starts` the last block may begin.
+    last_block: usize,
     /// What came twice grows from its end, the first one last.
     common: &'s mut [u8],
     /// Numbers of pairs.
@@ -928,8 +936,8 @@ impl SplitPairs<'_> {
     /// Goes on with the 8 pairs of `merged` from here, but passes only the first `count` of them.
     ///
     /// # Safety
-    /// They must be there, and one in front of them. `out` must hold all values, `common` half of `merged`, and both of them a
-    /// block more.
+    /// They must be there, and one in front of them. `out` must hold all values and a block more, and `common` a block, as
+    /// `keys` and `starts` from `last_block` on.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     #[allow(
@@ -958,15 +966,17 @@ impl SplitPairs<'_> {
             )),
         );
         let values = _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0b1000>(values));
-        let common = self.common.len() - 32 - 4 * (self.looked_at - self.written);
-        let containers = 4 * self.containers;
-        // SAFETY: what came once is no more than what has been looked at, and what came twice no more than half of `merged`.
+        // No list that is merged from two has more, and with more it is not the base.
+        let again_bytes = 4 * (self.looked_at - self.written);
+        let common = (self.common.len() - 32).saturating_sub(again_bytes);
+        let containers = (4 * self.containers).min(self.last_block);
+        // SAFETY: what came once is no more than what has been looked at, and the others have room for a block.
         unsafe {
             put_half(self.out, 2 * self.written, values);
             put(self.common, common, apart);
+            put(self.keys, containers, _mm256_permutevar8x32_epi32(apart, indexes));
+            put(self.starts, containers, _mm256_add_epi32(indexes, from_first));
         }
-        store(self.keys, containers, _mm256_permutevar8x32_epi32(apart, indexes));
-        store(self.starts, containers, _mm256_add_epi32(indexes, from_first));
         self.looked_at += count;
         self.written += once;
         self.containers += begins.count_ones() as usize;
@@ -981,9 +991,12 @@ pub(super) fn split_pairs(
     out: &mut [u8],
     [keys, starts, common]: [&mut [u8]; 3],
 ) -> Option<PairUnion> {
+    let last_block = keys.len().min(starts.len()).saturating_sub(32);
     if merged.len() < 36
+        || last_block == 0
         || out.len() < merged.len() / 2 + SLACK
         || common.len() < merged.len() / 2 + SLACK
+        || common.len() < base.len() + SLACK
     {
         return portable::split_pairs(merged, base, out, [keys, starts, common]);
     }
@@ -992,8 +1005,17 @@ pub(super) fn split_pairs(
     out[..2].copy_from_slice(&merged[..2]);
     let pairs = merged.len() / 4;
     let joined = _mm256_setzero_si256();
-    let mut split =
-        SplitPairs { out, keys, starts, common, looked_at: 1, written: 1, containers: 1, joined };
+    let mut split = SplitPairs {
+        out,
+        keys,
+        starts,
+        last_block,
+        common,
+        looked_at: 1,
+        written: 1,
+        containers: 1,
+        joined,
+    };
     // First as many as are over, so that the last block ends where the pairs do.
     let over = (pairs - 1) % 8;
     if over != 0 {
@@ -1006,7 +1028,8 @@ pub(super) fn split_pairs(
     }
     let SplitPairs { common, written, containers, joined, .. } = split;
     let union = PairUnion { values: written, containers, joined: sum(joined) };
-    is_descending_base(common, 4 * (pairs - written), base).then_some(union)
+    let is_base = is_descending_base(common, 4 * (pairs - written), base);
+    (is_base && 4 * containers <= last_block).then_some(union)
 }
 
 /// Writes the runs of one container as they are to where those behind `flat` belong, and the key of each to the same place
