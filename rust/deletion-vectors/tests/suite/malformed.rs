@@ -165,6 +165,54 @@ fn every_code_is_given_for_what_it_stands_for() {
     assert!(untested.is_empty(), "{untested:?}");
 }
 
+/// The loops look at blocks, and at what is left behind the last one in another way.
+#[test]
+fn a_defect_anywhere_in_a_container_is_found() {
+    // As `current`, with a row of its own in the same container that the winner deleted.
+    let check = |what: &str, bytes: &[u8], cardinality: u64, expected: Option<ErrorCode>| {
+        let bytes = portable(&[(0, bytes)]);
+        assert_eq!(code(&bytes, cardinality), expected, "{what}");
+        let winner = portable(&[(0, &plain(0, 0, &words(&[60_000])))]);
+        let file = FileInput {
+            current: Some(Bitmap { bytes: &bytes, cardinality }),
+            winner: Some(Bitmap { bytes: &winner, cardinality: 1 }),
+            ..FileInput::default()
+        };
+        for (level, mut merger) in Merger::all_levels() {
+            let got = match merger.merge(&file, &mut [0; 4096]).unwrap() {
+                Verdict::Malformed(Malformed { error, .. }) => Some(error.code),
+                Verdict::Merged { .. } => None,
+                other => panic!("{what}, {level}: {other:?}"),
+            };
+            assert_eq!(got, expected, "{what}, {level}");
+        }
+    };
+    for len in 1..=70u16 {
+        let values: Vec<u16> = (0..len).map(|i| 3 * i).collect();
+        let array = |values: &[u16]| plain(0, len - 1, &words(values));
+        let runs = |values: &[u16], last: [u16; 2]| {
+            let mut list = vec![len];
+            list.extend(values.iter().flat_map(|value| [*value, 1]));
+            list.splice(list.len() - 2.., last);
+            one_run_container(2 * len - 1, &list)
+        };
+        let rows = u64::from(len);
+        let last = 3 * (len - 1);
+        check("array", &array(&values), rows, None);
+        check("runs", &runs(&values, [last, 1]), 2 * rows, None);
+        let beyond = runs(&values, [65535, 1]);
+        check("last run too long", &beyond, 2 * rows, Some(ErrorCode::RunRange));
+        for at in 1..usize::from(len) {
+            let mut twice = values.clone();
+            twice[at] = twice[at - 1];
+            check("value twice", &array(&twice), rows, Some(ErrorCode::ValueOrder));
+            twice[at] += 1;
+            let overlapping = runs(&twice, [twice[values.len() - 1], 1]);
+            check("overlapping runs", &overlapping, 2 * rows, Some(ErrorCode::ValueOrder));
+        }
+    }
+}
+
 #[test]
 fn trap_35_row_range_is_exact_for_every_kind() {
     for last in [0u64, 1, 65_535, 65_536, 100_000, 1 << 32] {
