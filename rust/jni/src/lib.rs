@@ -63,8 +63,8 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_address0<'local>
 
 /// `static native long resolve0(byte[] gathered, byte[][] arrays, long[] table, long response, long responseLength)`.
 ///
-/// Answers the request as described in [`wire`], whose array 0 is `gathered`, and any other is that of `arrays`. Gives the number of bytes used of the response, or, when it is too
-/// small, a length that is enough as a negative number.
+/// Answers the request as described in [`wire`], whose array 0 is `gathered`, and any other is that of `arrays`. Gives the
+/// number of bytes used of the response, or, when it is too small, a length that is enough as a negative number.
 ///
 /// Throws when an argument is null or negative, and when the request is not what it should be; never because of what is in
 /// a deletion vector, which is a verdict.
@@ -97,8 +97,8 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
     finish(&mut env, outcome)
 }
 
-/// `static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex)`: number of rows of one file of the
-/// request that both sides deleted.
+/// `static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex)`: number of rows of one
+/// file of the request that both sides deleted.
 ///
 /// Throws as `resolve0` does, and also when one of the bitmaps of that file is malformed.
 #[unsafe(no_mangle)]

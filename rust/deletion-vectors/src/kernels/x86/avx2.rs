@@ -526,15 +526,7 @@ pub(super) fn merge_runs(cur: &[u8], win: &[u8], out: &mut [u8]) {
         first load_keys, last load_keys_before, reversed reverse_keys);
 }
 
-/// Where the numbers that came twice are gathered while a list is split: behind what the union can have at most, if
-/// they are `base`, and a whole block, as the last store of the union may be one. None if they cannot be `base`.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn place_for_common(merged: &[u8], base: &[u8], block: usize) -> Option<usize> {
-    Some(merged.len().checked_sub(base.len())? + block)
-}
-
-/// Whether what was gathered there is `base`.
+/// Whether what was gathered at `place` is `base`.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn is_base(out: &[u8], place: usize, common: usize, base: &[u8]) -> bool {
@@ -587,7 +579,7 @@ impl SplitArrays<'_> {
                 put_half(self.out, self.written, apart);
                 put_half(self.out, self.common + self.written - self.looked_at, apart);
             }
-            let again = if count < 8 { again & !(0xff << count) } else { again };
+            let again = again & !(0xff << count);
             self.looked_at += 2 * count;
             self.written += 2 * count - 2 * again.count_ones() as usize;
         }
@@ -620,7 +612,8 @@ pub(super) fn split_arrays(merged: &[u8], base: &[u8], out: &mut [u8]) -> Option
     is_descending_base(out, len - written, base).then_some((values, values - joined))
 }
 
-/// Whether the last `common` bytes of `list`, which must be longer by a block, are the numbers of `base` in descending order. Of numbers of 32 bits, those of one list have the halves of the other exchanged.
+/// Whether the last `common` bytes of `list`, which must be longer by a block, are the numbers of `base` in descending
+/// order. Of numbers of 32 bits, those of one list have the halves of the other exchanged.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn is_descending_base(list: &[u8], common: usize, base: &[u8]) -> bool {
@@ -676,7 +669,9 @@ pub(super) fn split_runs(
     if merged.len() < 36 || out.len().min(ends.len()) < merged.len() + SLACK {
         return portable::split_runs(merged, base, out, ends);
     }
-    let place = place_for_common(merged, base, 32)?;
+    // What came twice is gathered behind what the union can have at most, if that is `base`, and a block, as the last store
+    // of the union may be one.
+    let place = merged.len().checked_sub(base.len())? + 32;
     let low_half = _mm256_set1_epi32(0xffff);
     let one = _mm256_set1_epi32(1);
     let start_of = |keys: __m256i| _mm256_srli_epi32::<16>(keys);
@@ -837,8 +832,8 @@ fn ascend_in_containers(values: &[u8], keys: &[u8]) -> bool {
 pub(super) fn flatten(arrays: &Stretch<'_>, out: &mut [u8]) -> bool {
     let Stretch { heads, offsets, payload, .. } = *arrays;
     let len = payload.len();
-    if heads.len() != offsets.len() || out.len() < 2 * len + SLACK {
-        debug_assert!(heads.len() != offsets.len(), "out is too short");
+    if out.len() < 2 * len + SLACK {
+        debug_assert!(false, "out is too short");
         return false;
     }
     if heads.is_empty() {
@@ -954,7 +949,7 @@ impl SplitPairs<'_> {
         self.joined = _mm256_sub_epi32(self.joined, follows);
         let order = indexes_of(!again);
         let apart = _mm256_permutevar8x32_epi32(pairs, order);
-        let once = count - _bzhi_u32(again, count as u32).count_ones() as usize;
+        let once = count - (again & !(0xff << count)).count_ones() as usize;
         let same_key = _mm256_permutevar8x32_epi32(same_keys(pairs, before), order);
         let begins = _bzhi_u32(!mask_of(same_key), once as u32);
         let indexes = indexes_of(begins);
@@ -1176,10 +1171,12 @@ pub(super) fn flatten_runs(
         let not_behind = _mm256_cmpeq_epi32(_mm256_max_epu32(start, before), before);
         let passed = _mm256_cmpgt_epi32(last, low_half);
         // The very first may start at zero.
-        let lanes = low_lanes(flat.runs - at);
-        let lanes = if at == 0 { _mm256_blend_epi32::<1>(lanes, bad) } else { lanes };
-        bad = _mm256_or_si256(bad, _mm256_and_si256(not_behind, lanes));
-        bad = _mm256_or_si256(bad, _mm256_and_si256(passed, low_lanes(flat.runs - at)));
+        let none = _mm256_setzero_si256();
+        let not_behind =
+            if at == 0 { _mm256_blend_epi32::<1>(not_behind, none) } else { not_behind };
+        let wrong =
+            _mm256_and_si256(_mm256_or_si256(not_behind, passed), low_lanes(flat.runs - at));
+        bad = _mm256_or_si256(bad, wrong);
         at += 8;
     }
     (_mm256_testz_si256(bad, bad) == 1).then_some(flat)
