@@ -113,8 +113,8 @@ pub(crate) const fn first_row_of(key: u64) -> u64 {
 /// As [`END`], within a bucket.
 pub(crate) const NO_KEY: u32 = 1 << 16;
 
-/// Bytes of the average container up to which a bucket of arrays is sparse.
-const SPARSE_BYTES: usize = 64;
+/// Bytes of the average container up to which a bucket is sparse.
+pub(crate) const SPARSE_BYTES: usize = 64;
 
 /// Containers that stand one behind the other, none of which has been checked.
 #[derive(Debug, Clone, Copy)]
@@ -376,14 +376,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Whether the cursor stands before a bucket of containers with few values each, as far as can be told at a glance.
+    /// Whether the cursor stands before a bucket of containers with up to so many bytes each, as far as can be told at a
+    /// glance.
     #[inline]
-    pub(crate) fn bucket_is_sparse(&self) -> bool {
+    pub(crate) fn bucket_is_sparse(&self, bytes: usize) -> bool {
         let end = match (self.offsets.last(), self.bucket_has_runs()) {
             (Some(last), false) => self.start + u32::from_le_bytes(*last) as usize,
             _ => self.limit,
         };
-        self.next == 0 && end <= self.at + SPARSE_BYTES * self.heads.len()
+        self.next == 0 && end <= self.at + bytes * self.heads.len()
     }
 
     /// Cardinality and bits of the container the cursor stands on, unchecked, if it is a bitset and not the last of the

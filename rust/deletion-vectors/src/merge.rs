@@ -14,7 +14,7 @@
 //! inputs has been checked. A conflict is reported at once, without looking at the rest: it makes the commit fail,
 //! which is always safe.
 
-use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, Stretch, first_row_of};
+use crate::cursor::{Container, Cursor, END, Kind, NO_KEY, SPARSE_BYTES, Stretch, first_row_of};
 use crate::error::BitmapError;
 use crate::format::{
     ARRAY_MAX, BITSET_BYTES, Bits, CONTAINER_VALUES, plain_bytes, run_bytes, u16_at, u32_at,
@@ -437,9 +437,7 @@ fn merge_with<K: Kernels>(
             }
             bucket = key >> 32;
             begin_bucket(&mut writer, &cursors, bucket)?;
-            sparse = [&cursors.base, &cursors.cur, &cursors.win]
-                .iter()
-                .all(|one| !one.in_bucket(bucket) || one.bucket_is_sparse());
+            sparse = bucket_is_sparse::<K>(&cursors, bucket);
             flat_from = 0;
         }
         if sparse {
@@ -473,6 +471,15 @@ fn merge_with<K: Kernels>(
         return Ok(Verdict::CoversFile { cardinality });
     }
     Ok(Verdict::Merged { len, cardinality })
+}
+
+/// Whether the bucket that begins is one to be united many containers at a time.
+#[inline(always)]
+fn bucket_is_sparse<K: Kernels>(cursors: &Cursors<'_>, high: u64) -> bool {
+    let all = [&cursors.base, &cursors.cur, &cursors.win];
+    let any_runs = all.iter().any(|one| one.in_bucket(high) && one.bucket_has_runs());
+    let bytes = if any_runs { SPARSE_BYTES } else { K::SPARSE_ARRAY_BYTES };
+    all.iter().all(|one| !one.in_bucket(high) || one.bucket_is_sparse(bytes))
 }
 
 /// Begins the bucket of the result: its containers are those of `current` and `winner` together.

@@ -22,6 +22,10 @@ pub(crate) trait Work {
 
 /// The inner loops. Arrays and runs are little endian bytes as they are in the serialized form.
 pub(crate) trait Kernels: Copy {
+    /// Bytes of the average array of a bucket up to which it takes less time to unite its arrays as one list of pairs than
+    /// one by one.
+    const SPARSE_ARRAY_BYTES: usize;
+
     /// Does `work`, with all that is inlined into it compiled for the instruction set of these kernels.
     fn run<W: Work>(self, work: W) -> W::Done;
 
@@ -205,6 +209,8 @@ pub(crate) struct Portable;
 macro_rules! kernels {
     ($type:ty, $module:ident $(, $unsafe:tt)?) => {
         impl $crate::kernels::Kernels for $type {
+            const SPARSE_ARRAY_BYTES: usize = $module::SPARSE_ARRAY_BYTES;
+
             #[inline(always)]
             fn run<W: $crate::kernels::Work>(self, work: W) -> W::Done {
                 // SAFETY: see below.

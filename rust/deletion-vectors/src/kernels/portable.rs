@@ -9,6 +9,9 @@ use super::{BitCounts, FlatRuns, Kernels, MAP_VALUES, Map, PairUnion, SLACK, Wor
 use crate::cursor::Stretch;
 use crate::format::{ARRAY_MAX, Bits, USEFUL_RUNS_MAX};
 
+/// See [`super::Kernels::SPARSE_ARRAY_BYTES`].
+pub(crate) const SPARSE_ARRAY_BYTES: usize = 20;
+
 /// See [`super::Kernels::run`].
 #[inline(never)]
 pub(crate) fn run<K: Kernels, W: Work>(kernels: K, work: W) -> W::Done {

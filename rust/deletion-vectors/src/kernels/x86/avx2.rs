@@ -12,6 +12,9 @@ compile_portable! { "avx2,bmi1,bmi2,lzcnt,popcnt";
     put_heads(keys: &[[u8; 4]], starts: &[[u8; 4]], place: usize, heads: &mut [[u8; 4]], offsets: &mut [[u8; 4]]) -> u32;
 }
 
+/// See [`super::Kernels::SPARSE_ARRAY_BYTES`].
+pub(super) const SPARSE_ARRAY_BYTES: usize = SPARSE_BYTES;
+
 /// For each mask of 8 lanes their indexes, in an order that moves those that are not set to the front, ascending, and
 /// those that are to the back, descending: these instruction sets have no instruction that moves lanes together.
 #[allow(clippy::cast_possible_truncation, reason = "below 8")]

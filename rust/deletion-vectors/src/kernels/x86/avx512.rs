@@ -3,7 +3,9 @@
 use std::arch::x86_64::*;
 
 // With few values or runs in a container, larger blocks are of no use.
-pub(super) use super::avx2::{arrays_to_bits, flatten, flatten_runs, put_runs, split_spans};
+pub(super) use super::avx2::{
+    SPARSE_ARRAY_BYTES, arrays_to_bits, flatten, flatten_runs, put_runs, split_spans,
+};
 
 use super::*;
 

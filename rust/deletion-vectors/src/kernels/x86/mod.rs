@@ -14,7 +14,7 @@
 #![allow(clippy::indexing_slicing, reason = "ranges are bounded by the lengths taken right before")]
 
 use super::{BitCounts, FlatRuns, Kernels, MAP_VALUES, Map, PairUnion, SLACK, Work, portable};
-use crate::cursor::Stretch;
+use crate::cursor::{SPARSE_BYTES, Stretch};
 use crate::format::{ARRAY_MAX, Bits, u16_at, u32_at};
 
 /// Machines from about 2013 on. That a value exists proves that this one has the features.
