@@ -17,7 +17,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 4 | magic `0x52434C52`, the bytes `RLCR` |
-//! | 4 | version, 3 |
+//! | 4 | version, 4 |
 //! | 4 | number of files |
 //! | 4 | reserved, 0 |
 //! | 8 | bytes used of the response |
@@ -47,7 +47,7 @@ use crate::merge::{
 /// The bytes `RLCR`.
 pub const RESPONSE_MAGIC: u32 = 0x5243_4C52;
 /// Version of both layouts, and of the native interface as a whole.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Numbers of an entry of a request.
 pub const ENTRY_NUMBERS: usize = 13;
 /// Bytes in front of the first entry of a response.

@@ -1,6 +1,6 @@
 //! Java byte arrays as slices, where they are.
 //!
-//! Arrays are held with `GetPrimitiveArrayCritical`, so that nothing is copied. While one is held the JVM may not be
+//! Arrays are held with `GetPrimitiveArrayCritical`, so that nothing is copied but the few bytes of a small request. While one is held the JVM may not be
 //! called and its garbage collector may have to wait, so they are let go again and again: between two files, once the
 //! files since the last time had [`HELD_BYTES`]. Of an array larger than [`LARGEST_HELD`] the bytes wanted are copied.
 #![allow(unsafe_code, reason = "holds arrays of the JVM")]
@@ -11,9 +11,10 @@ use std::ptr;
 use deletion_vectors::Role;
 use deletion_vectors::wire::{Arrays, OutOfArray, Span};
 use jni::objects::{JByteArray, JObjectArray};
-use jni::sys::{JNI_ABORT, jbyte, jbyteArray, jsize};
+use jni::sys::{JNI_ABORT, jbyteArray, jsize};
 
 use crate::jvm::Jvm;
+use crate::throw::Failure;
 
 /// Arrays are let go when files with this many bytes were looked at: some hundred microseconds of work.
 const HELD_BYTES: usize = 1 << 20;
@@ -27,12 +28,16 @@ const COPIED_BYTES: usize = 1 << 20;
 /// Index of the array that is an argument by itself: most small requests have no other, and to get one from an array of
 /// arrays takes a good part of such a request.
 const GATHERED: usize = 0;
+/// Bytes of that array up to which it is copied: holding it takes a call of the JVM more.
+const COPIED_WHOLE: usize = 4096;
 
 /// The arrays of a request, of which those of one file at a time are in use.
 #[derive(Debug)]
 pub(crate) struct JavaArrays<'a, 'local> {
     jvm: &'a Jvm<'a>,
     gathered: &'a JByteArray<'local>,
+    /// The bytes of `gathered`, if they are few.
+    gathered_copy: Option<&'a [u8]>,
     arrays: &'a JObjectArray<'local, JByteArray<'local>>,
     /// Number of `arrays`, when it has been asked for.
     count: Option<usize>,
@@ -73,22 +78,37 @@ impl Slot {
 }
 
 impl<'a, 'local> JavaArrays<'a, 'local> {
-    /// The arrays, none of them held.
+    /// The arrays, none of them held. `gathered_len` bytes of `gathered` are in use; `memory` is for a copy of them, kept from
+    /// request to request.
     pub(crate) fn new(
         jvm: &'a Jvm<'a>,
-        gathered: &'a JByteArray<'local>,
+        (gathered, gathered_len): (&'a JByteArray<'local>, usize),
         arrays: &'a JObjectArray<'local, JByteArray<'local>>,
-    ) -> Self {
-        JavaArrays {
+        memory: &'a mut Vec<u8>,
+    ) -> Result<Self, Failure> {
+        let mut gathered_copy = None;
+        if (1..=COPIED_WHOLE).contains(&gathered_len) {
+            memory.resize(COPIED_WHOLE, 0);
+            let copy = memory.get_mut(..gathered_len).unwrap_or(&mut []);
+            jvm.bytes(gathered.as_raw(), 0, copy)?;
+            gathered_copy = Some(&*copy);
+        }
+        Ok(JavaArrays {
             jvm,
             gathered,
+            gathered_copy,
             arrays,
             count: None,
             slots: [Slot::EMPTY; 3],
             copies: [const { Vec::new() }; 3],
             bytes: 0,
             files: 0,
-        }
+        })
+    }
+
+    /// The array of a span, if it was copied whole.
+    fn copied(&self, span: &Span) -> Option<&'a [u8]> {
+        self.gathered_copy.filter(|_| span.array == GATHERED)
     }
 
     fn release(&mut self) {
@@ -114,7 +134,7 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         // With an array held, the JVM must not be called.
         self.release();
         for (place, span) in spans.iter().enumerate() {
-            if span.len == 0 {
+            if span.len == 0 || self.copied(span).is_some() {
                 continue;
             }
             let known = self.slots.iter().find(|slot| slot.is_for(span)).map(|slot| slot.len);
@@ -178,7 +198,6 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
 
     /// Copies the bytes of a span from its array, which has a slot; none if it does not lie within.
     fn copy(&mut self, place: usize, span: &Span) -> Option<()> {
-        let (env, functions) = (self.jvm.env(), self.jvm.functions());
         let slot = self.slots.iter().find(|slot| slot.is_for(span))?;
         if span.offset.checked_add(span.len)? > slot.len {
             return None;
@@ -187,19 +206,7 @@ impl<'a, 'local> JavaArrays<'a, 'local> {
         copy.resize(span.len, 0);
         let mut from = span.offset;
         for part in copy.chunks_mut(COPIED_BYTES) {
-            // Both are within the length of an array.
-            let start = jsize::try_from(from).unwrap_or(jsize::MAX);
-            let len = jsize::try_from(part.len()).unwrap_or(0);
-            // SAFETY: the range is within the array, and `part` is that long.
-            unsafe {
-                (functions.v1_1.GetByteArrayRegion)(
-                    env,
-                    slot.array,
-                    start,
-                    len,
-                    part.as_mut_ptr().cast::<jbyte>(),
-                );
-            }
+            self.jvm.bytes(slot.array, from, part).ok()?;
             from += part.len();
         }
         Some(())
@@ -216,6 +223,7 @@ impl Arrays for JavaArrays<'_, '_> {
         };
         let held = spans.iter().all(|span| {
             span.len == 0
+                || self.copied(span).is_some()
                 || self.slots.iter().any(|slot| slot.is_for(span) && !slot.start.is_null())
         });
         if !held || self.bytes > HELD_BYTES || self.files == HELD_FILES {
@@ -226,6 +234,10 @@ impl Arrays for JavaArrays<'_, '_> {
         for (place, ((found, copy), span)) in
             found.iter_mut().zip(&self.copies).zip(spans).enumerate()
         {
+            if let Some(array) = self.copied(span) {
+                *found = span.within(array).ok_or_else(|| out((place, array.len())))?;
+                continue;
+            }
             let Some(slot) = self.slots.iter().find(|slot| slot.is_for(span)) else { continue };
             *found = match slot.bytes() {
                 Some(array) => span.within(array).ok_or_else(|| out((place, slot.len)))?,

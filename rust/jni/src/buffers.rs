@@ -9,9 +9,13 @@ use jni::sys::jlong;
 use crate::jvm::Jvm;
 use crate::throw::Failure;
 
+fn bad(what: &'static str, expected: i64, got: i64) -> Failure {
+    Failure::Argument { name: "response buffer", what, expected, got }
+}
+
 /// Where the memory of a direct buffer is.
 pub(crate) fn address(jvm: &Jvm<'_>, buffer: &JByteBuffer<'_>) -> Result<usize, Failure> {
-    let bad = |what| Failure::Buffer { name: "response", what, expected: 1, got: 0 };
+    let bad = |what| bad(what, 1, 0);
     if buffer.is_null() {
         return Err(bad("is null"));
     }
@@ -31,8 +35,7 @@ pub(crate) struct Region<'a> {
 
 impl Region<'_> {
     /// The `len` bytes from `address` on, which the Java side has from [`address`].
-    pub(crate) fn of(address: jlong, len: jlong, name: &'static str) -> Result<Self, Failure> {
-        let bad = |what, expected, got| Failure::Buffer { name, what, expected, got };
+    pub(crate) fn of(address: jlong, len: jlong) -> Result<Self, Failure> {
         let start = match usize::try_from(address) {
             Ok(start) if start != 0 => std::ptr::with_exposed_provenance_mut(start),
             _ => return Err(bad("has no address", 1, address)),

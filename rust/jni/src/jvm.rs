@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use jni::EnvUnowned;
 use jni::errors::Error;
 use jni::objects::{JByteArray, JByteBuffer, JLongArray, JObjectArray};
-use jni::sys::{JNIEnv, JNINativeInterface_, jarray, jlong, jsize};
+use jni::sys::{JNIEnv, JNINativeInterface_, jbyte, jbyteArray, jlong, jsize};
 
 /// The environment of the current thread during one native call. The borrow keeps all else from using it.
 #[derive(Debug)]
@@ -29,40 +29,52 @@ impl<'a> Jvm<'a> {
         unsafe { &**self.env }
     }
 
-    /// All numbers of a `long[]` of at most `out.len()`, and how many they are; the length alone if there are more.
-    pub(crate) fn numbers(
-        &self,
-        array: &JLongArray<'_>,
-        out: &mut [jlong],
-    ) -> Result<usize, Error> {
+    /// The first numbers of a `long[]`, which has as many as `out`; with fewer, an exception is pending afterwards.
+    pub(crate) fn numbers(&self, array: &JLongArray<'_>, out: &mut [jlong]) -> Result<(), Error> {
         let array = array.as_raw();
-        let len = self.len(array, "table")?;
-        if let (Some(out), Ok(count)) = (out.get_mut(..len), jsize::try_from(len)) {
-            // SAFETY: a `long[]` of that length, as the signature of the native method says, and `out` is as long.
-            unsafe {
-                (self.functions().v1_1.GetLongArrayRegion)(
-                    self.env,
-                    array,
-                    0,
-                    count,
-                    out.as_mut_ptr(),
-                );
-            }
+        if array.is_null() {
+            return Err(Error::NullPtr("table"));
         }
-        Ok(len)
+        let count = jsize::try_from(out.len()).unwrap_or(jsize::MAX);
+        // SAFETY: a `long[]`, as the signature of the native method says, and `out` has room for what is copied.
+        unsafe {
+            (self.functions().v1_1.GetLongArrayRegion)(self.env, array, 0, count, out.as_mut_ptr());
+        }
+        Ok(())
+    }
+
+    /// As [`Self::numbers`], from place `start` of a `byte[]` on.
+    pub(crate) fn bytes(
+        &self,
+        array: jbyteArray,
+        start: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        if array.is_null() {
+            return Err(Error::NullPtr("array"));
+        }
+        let start = jsize::try_from(start).unwrap_or(jsize::MAX);
+        let count = jsize::try_from(out.len()).unwrap_or(jsize::MAX);
+        // SAFETY: as above, of a `byte[]`.
+        unsafe {
+            (self.functions().v1_1.GetByteArrayRegion)(
+                self.env,
+                array,
+                start,
+                count,
+                out.as_mut_ptr().cast::<jbyte>(),
+            );
+        }
+        Ok(())
     }
 
     /// Number of the arrays in an array.
     pub(crate) fn count(&self, arrays: &JObjectArray<'_, JByteArray<'_>>) -> Result<usize, Error> {
-        self.len(arrays.as_raw(), "arrays")
-    }
-
-    fn len(&self, array: jarray, name: &'static str) -> Result<usize, Error> {
-        if array.is_null() {
-            return Err(Error::NullPtr(name));
+        if arrays.is_null() {
+            return Err(Error::NullPtr("arrays"));
         }
         // SAFETY: an array, as the signature of the native method says, and not null.
-        let len = unsafe { (self.functions().v1_1.GetArrayLength)(self.env, array) };
+        let len = unsafe { (self.functions().v1_1.GetArrayLength)(self.env, arrays.as_raw()) };
         Ok(usize::try_from(len).unwrap_or(0))
     }
 

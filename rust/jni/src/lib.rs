@@ -1,7 +1,7 @@
 //! The JNI surface of delta-rlc: the native methods of `io.github.deltarlc.jni.NativeBridge`, and nothing else.
 //!
 //! Each method converts its arguments, calls the `deletion-vectors` crate and converts the answer. Errors and panics
-//! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Nothing is copied on the way: bitmaps are read
+//! become `io.github.deltarlc.jni.NativeException`; see the module `throw`. Hardly anything is copied on the way: bitmaps are read
 //! from Java's arrays, see the module `arrays`, and the answer is written to a direct buffer, see the module `buffers`.
 
 mod arrays;
@@ -10,7 +10,7 @@ mod jvm;
 mod throw;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use arrays::JavaArrays;
 use buffers::Region;
@@ -22,7 +22,7 @@ use jvm::Jvm;
 use throw::{Failure, ThrowNativeException};
 
 /// Version of the native interface: of the methods here and of the layouts in [`wire`].
-const ABI_VERSION: jint = 3;
+const ABI_VERSION: jint = 4;
 
 /// `static native int abiVersion()`: compared with the number in the jar before anything else is called.
 #[unsafe(no_mangle)]
@@ -61,10 +61,12 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_address0<'local>
     finish(&mut env, outcome)
 }
 
-/// `static native long resolve0(byte[] gathered, byte[][] arrays, long[] table, long response, long responseLength)`.
+/// `static native long resolve0(byte[] gathered, int gatheredLength, byte[][] arrays, long[] table, int tableLength, long
+/// response, long responseLength)`.
 ///
-/// Answers the request as described in [`wire`], whose array 0 is `gathered`, and any other is that of `arrays`. Gives the
-/// number of bytes used of the response, or, when it is too small, a length that is enough as a negative number.
+/// Answers the request as described in [`wire`], whose array 0 is `gathered`, and any other is that of `arrays`. Lengths are
+/// arguments, as to ask the JVM for one takes a call each. Gives the number of bytes used of the response, or, when it is too
+/// small, a length that is enough as a negative number.
 ///
 /// Throws when an argument is null or negative, and when the request is not what it should be; never because of what is in
 /// a deletion vector, which is a verdict.
@@ -78,8 +80,10 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     gathered: JByteArray<'local>,
+    gathered_len: jint,
     arrays: JObjectArray<'local, JByteArray<'local>>,
     table: JLongArray<'local>,
+    table_len: jint,
     response: jlong,
     response_len: jlong,
 ) -> jlong {
@@ -87,18 +91,19 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_resolve0<'local>
     // request. So it is called only when there is something to be thrown.
     let jvm = Jvm::new(&mut env);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let mut response = Region::of(response, response_len, "response")?;
-        let table = Numbers::of(&jvm, &table)?;
-        let mut arrays = JavaArrays::new(&jvm, &gathered, &arrays);
-        answer(with_merger(|merger| {
-            wire::resolve(merger, table.get(), &mut arrays, response.bytes())
-        }))
+        let mut response = Region::of(response, response_len)?;
+        let table = Numbers::of(&jvm, &table, length(table_len, "table")?)?;
+        let gathered = (&gathered, length(gathered_len, "gathered")?);
+        with_memory(|Memory { merger, gathered: memory }| {
+            let mut arrays = JavaArrays::new(&jvm, gathered, &arrays, memory)?;
+            answer(wire::resolve(merger, table.get(), &mut arrays, response.bytes()))
+        })
     }));
     finish(&mut env, outcome)
 }
 
-/// `static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex)`: number of rows of one
-/// file of the request that both sides deleted.
+/// `static native long overlapCount0(byte[] gathered, int gatheredLength, byte[][] arrays, long[] table, int tableLength, int
+/// fileIndex)`: number of rows of one file of the request that both sides deleted.
 ///
 /// Throws as `resolve0` does, and also when one of the bitmaps of that file is malformed.
 #[unsafe(no_mangle)]
@@ -106,16 +111,21 @@ pub extern "system" fn Java_io_github_deltarlc_jni_NativeBridge_overlapCount0<'l
     mut env: EnvUnowned<'local>,
     _class: JClass<'local>,
     gathered: JByteArray<'local>,
+    gathered_len: jint,
     arrays: JObjectArray<'local, JByteArray<'local>>,
     table: JLongArray<'local>,
+    table_len: jint,
     file: jint,
 ) -> jlong {
     let jvm = Jvm::new(&mut env);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let table = Numbers::of(&jvm, &table)?;
+        let table = Numbers::of(&jvm, &table, length(table_len, "table")?)?;
+        let gathered = (&gathered, length(gathered_len, "gathered")?);
         let file = usize::try_from(file).unwrap_or(usize::MAX);
-        let mut arrays = JavaArrays::new(&jvm, &gathered, &arrays);
-        to_java(with_merger(|merger| wire::overlap_count(merger, table.get(), &mut arrays, file))?)
+        with_memory(|Memory { merger, gathered: memory }| {
+            let mut arrays = JavaArrays::new(&jvm, gathered, &arrays, memory)?;
+            to_java(wire::overlap_count(merger, table.get(), &mut arrays, file)?)
+        })
     }));
     finish(&mut env, outcome)
 }
@@ -136,18 +146,30 @@ fn finish(
     }
 }
 
-/// The merger of a call that has ended, for the next one: getting its memory, filled with zeros, takes longer than many a
-/// merge. It holds 176 KiB at most. That of a call that panics is dropped.
-static SPARE: Mutex<Option<Merger>> = Mutex::new(None);
+/// What a call needs memory for.
+#[derive(Debug, Default)]
+struct Memory {
+    merger: Merger,
+    /// See [`JavaArrays::new`].
+    gathered: Vec<u8>,
+}
 
-/// Gives `work` a merger that no other call has.
-fn with_merger<T>(work: impl FnOnce(&mut Merger) -> T) -> T {
-    let mut merger = SPARE.try_lock().ok().and_then(|mut spare| spare.take()).unwrap_or_default();
-    let done = work(&mut merger);
-    if let Ok(mut spare) = SPARE.try_lock() {
-        *spare = Some(merger);
+/// Memory kept from call to call: getting it, filled with zeros, takes longer than many a merge. It is 180 KiB at most.
+static SPARE: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
+
+/// Gives `work` memory that no other call has: what is kept, unless that is in use or was when a call panicked.
+fn with_memory<T>(work: impl FnOnce(&mut Memory) -> T) -> T {
+    match SPARE.try_lock() {
+        Ok(mut memory) => work(&mut memory),
+        Err(_) => work(&mut Memory::default()),
     }
-    done
+}
+
+/// A length that Java gave.
+fn length(len: jint, name: &'static str) -> Result<usize, Failure> {
+    let negative =
+        |_| Failure::Argument { name, what: "has a negative length", expected: 0, got: len.into() };
+    usize::try_from(len).map_err(negative)
 }
 
 /// The numbers of a `long[]`, those of few files without an allocation.
@@ -160,13 +182,16 @@ struct Numbers {
 impl Numbers {
     const FEW: usize = 4 * wire::ENTRY_NUMBERS;
 
-    fn of(jvm: &Jvm<'_>, table: &JLongArray<'_>) -> Result<Numbers, Failure> {
-        let mut numbers = Numbers { few: [0; Self::FEW], many: Vec::new(), len: 0 };
-        numbers.len = jvm.numbers(table, &mut numbers.few)?;
-        if numbers.len > Self::FEW {
-            numbers.many = vec![0; numbers.len];
-            jvm.numbers(table, &mut numbers.many)?;
-        }
+    fn of(jvm: &Jvm<'_>, table: &JLongArray<'_>, len: usize) -> Result<Numbers, Failure> {
+        let mut numbers = Numbers { few: [0; Self::FEW], many: Vec::new(), len };
+        let place = match numbers.few.get_mut(..len) {
+            Some(few) => few,
+            None => {
+                numbers.many = vec![0; len];
+                &mut numbers.many[..]
+            }
+        };
+        jvm.numbers(table, place)?;
         Ok(numbers)
     }
 

@@ -19,9 +19,9 @@ pub(crate) enum Failure {
     /// The request.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// A buffer argument.
-    #[error("{name} buffer: {what}: expected {expected}, got {got}")]
-    Buffer { name: &'static str, what: &'static str, expected: i64, got: i64 },
+    /// An argument.
+    #[error("{name} {what}: expected {expected}, got {got}")]
+    Argument { name: &'static str, what: &'static str, expected: i64, got: i64 },
     /// A number that does not fit into a Java long.
     #[error("{number} does not fit into a long")]
     Number { number: u64 },
@@ -35,7 +35,7 @@ impl Failure {
     pub(crate) const fn code(&self) -> &'static str {
         match self {
             Failure::Wire(error) => error.code(),
-            Failure::Buffer { .. } => "BUFFER",
+            Failure::Argument { .. } => "ARGUMENT",
             Failure::Number { .. } => "INTERNAL",
             Failure::Jni(_) => "JNI",
         }

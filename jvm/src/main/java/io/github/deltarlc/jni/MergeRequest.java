@@ -220,6 +220,11 @@ public final class MergeRequest implements AutoCloseable {
     return arrays[GATHERED];
   }
 
+  /** How many bytes of {@link #gathered} there are any of. */
+  int gatheredLength() {
+    return gatheredLength;
+  }
+
   private void open() {
     if (table == null) {
       throw new IllegalStateException("the request is closed");

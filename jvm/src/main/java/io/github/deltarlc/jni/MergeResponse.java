@@ -24,7 +24,7 @@ import java.nio.ByteOrder;
  * <p>Layout, all little endian:
  * <pre>
  *  0 u32 magic "RLCR"    32 + 64 i  u32 verdict
- *  4 u32 version 2             + 4  u32 role
+ *  4 u32 version 4             + 4  u32 role
  *  8 u32 file count            + 8  u32 error code
  * 12 u32 0                    + 12  u32 0
  * 16 u64 total used           + 16  u64 offset         of the merged bitmap, from the start
@@ -38,10 +38,12 @@ import java.nio.ByteOrder;
  */
 public final class MergeResponse {
   static final int MAGIC = 0x52434C52;
-  static final int LAYOUT_VERSION = 3;
+  static final int LAYOUT_VERSION = 4;
   static final int HEADER_BYTES = 32;
   static final int ENTRY_BYTES = 64;
   private static final int ENTRY_LONGS = ENTRY_BYTES / 8;
+  /** Up to so many files the entries are read one by one, which takes less time than a view of the buffer. */
+  private static final int FEW_FILES = 4;
   /** The average length of a bitmap up to which it is worth copying them all. */
   private static final int SMALL_BITMAP_BYTES = 1024;
 
@@ -72,7 +74,13 @@ public final class MergeResponse {
     this.used = (int) used;
     this.fileCount = fileCount;
     this.entries = new long[ENTRY_LONGS * fileCount];
-    buffer.slice(HEADER_BYTES, ENTRY_BYTES * fileCount).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(entries);
+    if (fileCount <= FEW_FILES) {
+      for (int i = 0; i < entries.length; i++) {
+        entries[i] = buffer.getLong(HEADER_BYTES + 8 * i);
+      }
+    } else {
+      buffer.slice(HEADER_BYTES, ENTRY_BYTES * fileCount).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(entries);
+    }
     this.bitmapsStart = HEADER_BYTES + ENTRY_BYTES * fileCount;
   }
 

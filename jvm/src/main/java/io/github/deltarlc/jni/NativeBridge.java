@@ -47,7 +47,7 @@ public final class NativeBridge {
       int capacity = out.bytes.capacity();
       long used;
       try {
-        used = resolve0(gathered, arrays, table, out.address(), capacity);
+        used = resolve0(gathered, request.gatheredLength(), arrays, table, table.length, out.address(), capacity);
       } finally {
         Reference.reachabilityFence(out.bytes); // the native side has only its address
       }
@@ -79,7 +79,8 @@ public final class NativeBridge {
     request.checkIndex(fileIndex);
     long[] table = request.table();
     NativeLibrary.ensureAvailable();
-    return overlapCount0(request.gathered(), request.arrays(), table, fileIndex);
+    return overlapCount0(
+        request.gathered(), request.gatheredLength(), request.arrays(), table, table.length, fileIndex);
   }
 
   /** Number of the contract the library speaks; only the loader calls it. */
@@ -96,7 +97,9 @@ public final class NativeBridge {
    * response is given by its address, see {@link DirectBuffer}.
    */
   private static native long resolve0(
-      byte[] gathered, byte[][] arrays, long[] table, long response, long responseLength);
+      byte[] gathered, int gatheredLength, byte[][] arrays, long[] table, int tableLength,
+      long response, long responseLength);
 
-  private static native long overlapCount0(byte[] gathered, byte[][] arrays, long[] table, int fileIndex);
+  private static native long overlapCount0(
+      byte[] gathered, int gatheredLength, byte[][] arrays, long[] table, int tableLength, int fileIndex);
 }

@@ -281,7 +281,8 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     for (size <- Seq(0, 1, 32, 32 + 64 * 300, 32 + 64 * 300 + 100)) {
       val out = new DirectBuffer(math.max(size, 1))
       val used = native("resolve0")
-        .invoke(null, request.gathered, request.arrays, request.table, Long.box(out.address), Long.box(size.toLong))
+        .invoke(null, request.gathered, Int.box(request.gatheredLength), request.arrays, request.table,
+          Int.box(request.table.length), Long.box(out.address), Long.box(size.toLong))
         .asInstanceOf[Long]
       java.lang.ref.Reference.reachabilityFence(out)
       assert(used < 0 && -used > size, s"$used for a buffer of $size")
@@ -301,14 +302,18 @@ class NativeBridgeSuite extends AnyFunSuite with BeforeAndAfterAll {
     val empty = new Array[Long](0)
     // A file whose current deletion vector is the first byte of this array.
     def file(array: Long) = Array(0L, 0, 0, 0, array, 0, 1, 1, 0, 0, 0, 0, -1)
-    for ((gathered, arrays, table, out, length) <- Seq(
-        (one, none, empty, 0L, 100L), (one, none, empty, -8L, 100L), (one, none, empty, direct.address, -1L),
-        (one, null, file(1), direct.address, 100L), (one, none, file(1), direct.address, 100L),
-        (null, none, file(0), direct.address, 100L), (one, none, null, direct.address, 100L),
-        (one, none, new Array[Long](12), direct.address, 100L))) {
-      val e = intercept[java.lang.reflect.InvocationTargetException](
-        native("resolve0").invoke(null, gathered, arrays, table, Long.box(out), Long.box(length)))
-      assert(e.getCause.isInstanceOf[NativeException], s"$out $length: ${e.getCause}")
+    case class Call(gathered: Array[Byte] = one, gatheredLength: Int = 1, arrays: Array[Array[Byte]] = none,
+        table: Array[Long] = empty, tableLength: Int = 0, out: Long = direct.address, length: Long = 100)
+    def about(array: Long): Call = Call(table = file(array), tableLength = 13)
+    for (call <- Seq(Call(out = 0), Call(out = -8), Call(length = -1), Call(tableLength = -1), Call(table = null),
+        Call(table = new Array[Long](12), tableLength = 12), Call(gatheredLength = -1), Call(gathered = null),
+        about(0).copy(gathered = null), about(0).copy(gathered = null, gatheredLength = 0),
+        about(0).copy(gatheredLength = 0, gathered = new Array[Byte](0)),
+        about(0).copy(gathered = null, gatheredLength = 5000), about(1), about(1).copy(arrays = null))) {
+      val e = intercept[java.lang.reflect.InvocationTargetException](native("resolve0").invoke(null, call.gathered,
+        Int.box(call.gatheredLength), call.arrays, call.table, Int.box(call.tableLength), Long.box(call.out),
+        Long.box(call.length)))
+      assert(e.getCause.isInstanceOf[NativeException], s"$call: ${e.getCause}")
     }
     java.lang.ref.Reference.reachabilityFence(direct)
   }
