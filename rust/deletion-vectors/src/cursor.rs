@@ -305,7 +305,8 @@ impl<'a> Cursor<'a> {
     /// Whether the cursor stands in the bucket with key `high`.
     #[inline]
     pub(crate) fn in_bucket(&self, high: u64) -> bool {
-        self.key != END && self.key >> 32 == high
+        // That of no bucket is the upper half of `END`.
+        self.key >> 32 == high
     }
 
     /// Whether the bucket the cursor stands in has the cookie of bitmaps with run containers.
@@ -372,6 +373,7 @@ impl<'a> Cursor<'a> {
                 self.key = (self.key & !0xffff) | u64::from(u16::from_le_bytes([*low, *high]));
                 Ok(())
             }
+            None if self.buckets_left == 0 => self.finish(),
             None => self.enter_bucket(),
         }
     }
@@ -521,18 +523,10 @@ impl<'a> Cursor<'a> {
     #[inline(never)]
     fn enter_bucket(&mut self) -> Result<(), BitmapError> {
         loop {
-            // In the native form a bucket says how long it is; this is where it must have ended.
-            if self.at != self.limit && self.native {
-                return Err(BitmapError::new(
-                    ErrorCode::OffsetHeader,
-                    self.at,
-                    (self.at - self.start) as u64,
-                    (self.limit - self.start) as u64,
-                ));
-            }
             if self.buckets_left == 0 {
                 return self.finish();
             }
+            self.check_end()?;
             self.buckets_left -= 1;
             self.limit = self.data.len();
             let at = self.at;
@@ -564,6 +558,16 @@ impl<'a> Cursor<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// In the native form a bucket says how long it is; this is where it must have ended.
+    #[inline(always)]
+    fn check_end(&self) -> Result<(), BitmapError> {
+        if self.at == self.limit || !self.native {
+            return Ok(());
+        }
+        let [end, limit] = [self.at, self.limit].map(|at| (at - self.start) as u64);
+        Err(BitmapError::new(ErrorCode::OffsetHeader, self.at, end, limit))
     }
 
     /// Reads what stands in front of the containers of a 32-bit bitmap, and checks that its keys ascend.
@@ -619,7 +623,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Checks that nothing is left over and that the bitmap holds as many rows as was declared.
+    #[inline]
     fn finish(&mut self) -> Result<(), BitmapError> {
+        self.check_end()?;
         self.key = END;
         self.heads = &[];
         self.next = 0;

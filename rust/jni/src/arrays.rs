@@ -1,8 +1,9 @@
 //! Java byte arrays as slices, where they are.
 //!
-//! Arrays are held with `GetPrimitiveArrayCritical`, so that nothing is copied but the few bytes of a small request. While one is held the JVM may not be
-//! called and its garbage collector may have to wait, so they are let go again and again: between two files, once the
-//! files since the last time had [`HELD_BYTES`]. Of an array larger than [`LARGEST_HELD`] the bytes wanted are copied.
+//! Arrays are held with `GetPrimitiveArrayCritical`, so that nothing is copied but the few bytes of a small request. While
+//! one is held the JVM may not be called and its garbage collector may have to wait, so they are let go again and again:
+//! between two files, once the files since the last time had [`HELD_BYTES`]. Of an array larger than [`LARGEST_HELD`] the
+//! bytes wanted are copied.
 #![allow(unsafe_code, reason = "holds arrays of the JVM")]
 
 use std::ffi::c_void;
