@@ -64,8 +64,8 @@ public final class MergeRequest implements AutoCloseable {
   private int arrayCount = GATHERED + 1;
   private int gatheredLength;
   private boolean hasSmallArrays;
-  /** Sum of the lengths of the deletion vectors that are to be united. */
-  private long lengths;
+  /** Sum of what the deletion vectors that are to be united most likely take at most. */
+  private long unionLengths;
   private DirectBuffer responseBuffer;
   private MergeResponse response;
 
@@ -159,7 +159,9 @@ public final class MergeRequest implements AutoCloseable {
       gather(t, at + 8, winnerArray, winnerOffset, winnerLength);
     }
     if (currentLength != 0) {
-      lengths += (long) currentLength + winnerLength;
+      // Both sides hold the base, and the union holds it once.
+      long union = (long) currentLength + winnerLength - baseLength;
+      unionLengths += union < currentLength ? currentLength : union < winnerLength ? winnerLength : union;
     }
   }
 
@@ -231,9 +233,9 @@ public final class MergeRequest implements AutoCloseable {
     }
   }
 
-  /** How long a response most likely will be at most: a union is hardly ever longer than both sides together. */
+  /** How long a response most likely will be at most; if it is longer, it is asked for again. */
   long responseEstimate() {
-    return MergeResponse.HEADER_BYTES + (MergeResponse.ENTRY_BYTES + 8L) * fileCount + Math.max(lengths, 0L) + 256;
+    return MergeResponse.HEADER_BYTES + (MergeResponse.ENTRY_BYTES + 8L) * fileCount + Math.max(unionLengths, 0L) + 256;
   }
 
   /** A response buffer of at least {@code size} bytes; an earlier one is given back. */
