@@ -14,7 +14,10 @@
 
 package io.github.deltarlc.bench;
 
+import java.io.File;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.nio.file.Files;
 import java.util.Collection;
 import java.util.List;
 import org.openjdk.jmh.infra.BenchmarkParams;
@@ -51,8 +54,22 @@ public final class CpuProfiler implements InternalProfiler {
     return List.of(new ScalarResult(LABEL, (double) (cpu() - start) / Math.max(1, ops), "ns/op", AggregationPolicy.AVG));
   }
 
+  /**
+   * Nanoseconds of all threads there are. The JVM's own number counts hundredths of a second, 4 % of an
+   * iteration, so it is only taken where the kernel does not tell.
+   */
   private static long cpu() {
-    return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
-        .getProcessCpuTime();
+    long sum = 0;
+    File[] threads = new File("/proc/self/task").listFiles();
+    for (File thread : threads == null ? new File[0] : threads) {
+      try {
+        sum += Long.parseLong(Files.readString(thread.toPath().resolve("schedstat")).split(" ")[0]);
+      } catch (IOException e) {
+        // It has just ended, or there is no such file.
+      }
+    }
+    return sum != 0 ? sum
+        : ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+            .getProcessCpuTime();
   }
 }
