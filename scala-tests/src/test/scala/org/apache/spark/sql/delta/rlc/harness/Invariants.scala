@@ -103,7 +103,7 @@ object Invariants {
     }
     t.history.find(_._2.versions.contains(c.version)).foreach { case (s, _) =>
       val raced = c.adds.filter(a => c.removes.exists(_.path == a.path)).flatMap(_.dv)
-      if (c.operation != "RESTORE" && c.operation != "Manual Update") {
+      if (!Set("RESTORE", "Manual Update", RawCommits.operation.name)(c.operation)) {
         raced.foreach(dv => assert(dv.storageType === "u", s"storage of the DV written by [$s]"))
       }
     }

@@ -19,9 +19,11 @@ import java.util.UUID
 import java.util.zip.CRC32
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.delta.{DeltaLog, DeltaOperations}
+import org.apache.spark.sql.delta.DeltaLog
+import org.apache.spark.sql.delta.DeltaOperations.{Operation, TestOperation}
 import org.apache.spark.sql.delta.actions.{Action, AddFile, DeletionVectorDescriptor}
 import org.apache.spark.sql.delta.deletionvectors.{RoaringBitmapArray, RoaringBitmapArrayFormat}
+import org.apache.spark.sql.delta.util.JsonUtils
 import org.apache.hadoop.fs.{Path => HPath}
 
 /** Commits that Delta's own statements do not make: descriptors of another shape, other engines. */
@@ -38,6 +40,12 @@ object RawCommits {
   /** In a file without an offset in the log: the frame starts at its first byte. */
   case object NoOffset extends Form
 
+  /**
+   * What these commits are in the log. Behind its own "Manual Update" Delta does not trust the last
+   * checksum and computes one from the whole log, which takes longer than all else of a commit.
+   */
+  val operation: Operation = TestOperation("RAW")
+
   /** Deletes the rows at `positions` of the only file of the table, beside those it has lost. */
   def delete(positions: Seq[Long], form: Form = OnDisk): Statement =
     Statement.of(s"raw delete of $positions, $form") { (session, name) =>
@@ -51,14 +59,16 @@ object RawCommits {
   def change(session: SparkSession, name: String)(
       dv: AddFile => Option[DeletionVectorDescriptor]): Unit = {
     val txn = DeltaLog.forTable(session, dir(name).toString).startTransaction(None)
-    val actions: Seq[Action] = txn.snapshot.allFiles.collect().toSeq.flatMap { add =>
+    // Delta's snapshot says the same, and runs jobs of Spark for it.
+    val actions: Seq[Action] = new LogReplay(dir(name)).live.flatMap { entry =>
+      val add = JsonUtils.fromJson[AddFile](entry.json.toString)
       dv(add).toSeq.flatMap { d =>
         val (added, removed) =
           add.copy(stats = wide(add.stats)).removeRows(d, updateStats = false)
         Seq(added, removed)
       }
     }
-    txn.commit(actions, DeltaOperations.ManualUpdate)
+    txn.commit(actions, operation)
   }
 
   /** Statistics that say their bounds are wide; the null counts of these tables are zero. */
