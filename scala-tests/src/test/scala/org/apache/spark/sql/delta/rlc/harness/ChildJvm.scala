@@ -105,8 +105,9 @@ final class ChildJvm(
 }
 
 object ChildJvm {
-  /** A driver that runs for seconds, beside others: what it compiles well it hardly uses. */
-  val small: Seq[String] = Seq("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+  /** A driver that runs for seconds, beside others: as `shortRun` in build.gradle. */
+  val small: Seq[String] = Seq("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+    "-XX:ReservedCodeCacheSize=240m")
 
   /** Far above what any of them takes. */
   private val timeoutSeconds = 600L

@@ -28,7 +28,8 @@ class ScaleSuite extends AnyFunSuite {
 
   test("10,000 shared files in one pass, and 200 winners, in a heap of 512 MB") {
     val other = new ChildJvm(
-      ScaleBench.getClass.getName.stripSuffix("$"), Seq("check"), Seq("-Xmx512m"))
+      ScaleBench.getClass.getName.stripSuffix("$"), Seq("check"),
+      ChildJvm.small :+ "-Xmx512m")
     assert(other.end() === 0, other.output.mkString("\n"))
   }
 
