@@ -15,13 +15,12 @@ fn bad(what: &'static str, expected: i64, got: i64) -> Failure {
 
 /// Where the memory of a direct buffer is.
 pub(crate) fn address(jvm: &Jvm<'_>, buffer: &JByteBuffer<'_>) -> Result<usize, Failure> {
-    let bad = |what| bad(what, 1, 0);
     if buffer.is_null() {
-        return Err(bad("is null"));
+        return Err(bad("is null", 1, 0));
     }
     match jvm.direct_buffer(buffer) {
         Some(start) => Ok(start.expose_provenance()),
-        None => Err(bad("is not direct")),
+        None => Err(bad("is not direct", 1, 0)),
     }
 }
 

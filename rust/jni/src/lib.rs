@@ -10,7 +10,7 @@ mod jvm;
 mod throw;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{LazyLock, Mutex};
+use std::sync::{LazyLock, Mutex, TryLockError};
 
 use arrays::JavaArrays;
 use buffers::Region;
@@ -157,11 +157,17 @@ struct Memory {
 /// Memory kept from call to call: getting it, filled with zeros, takes longer than many a merge. It is 180 KiB at most.
 static SPARE: LazyLock<Mutex<Memory>> = LazyLock::new(Mutex::default);
 
-/// Gives `work` memory that no other call has: what is kept, unless that is in use or was when a call panicked.
+/// Gives `work` memory that no other call has: what is kept, unless that is in use. That of a call that panicked is dropped.
 fn with_memory<T>(work: impl FnOnce(&mut Memory) -> T) -> T {
     match SPARE.try_lock() {
         Ok(mut memory) => work(&mut memory),
-        Err(_) => work(&mut Memory::default()),
+        Err(TryLockError::Poisoned(poisoned)) => {
+            SPARE.clear_poison();
+            let mut memory = poisoned.into_inner();
+            *memory = Memory::default();
+            work(&mut memory)
+        }
+        Err(TryLockError::WouldBlock) => work(&mut Memory::default()),
     }
 }
 
@@ -216,6 +222,7 @@ fn to_java(number: u64) -> Result<throw::Returned<jlong>, Failure> {
 }
 
 #[cfg(test)]
+#[allow(clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -224,6 +231,18 @@ mod tests {
         assert_eq!(answer(Ok(96)).map_err(|e| e.to_string()), Ok(throw::Returned(96)));
         let small = answer(Err(wire::WireError::NoSpace { needed: 500 }));
         assert_eq!(small.map_err(|e| e.to_string()), Ok(throw::Returned(-500)));
+    }
+
+    #[test]
+    fn memory_is_kept_again_after_a_call_that_panicked() {
+        let fill = |byte| move |memory: &mut Memory| memory.gathered.push(byte);
+        with_memory(fill(1));
+        let panicked = catch_unwind(|| with_memory(|_| panic!("in a call")));
+        assert!(panicked.is_err());
+        // Not what the one that panicked had, and kept from here on.
+        with_memory(fill(2));
+        with_memory(fill(3));
+        assert_eq!(with_memory(|memory| memory.gathered.clone()), [2, 3]);
     }
 
     #[test]

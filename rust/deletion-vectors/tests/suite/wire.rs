@@ -191,6 +191,7 @@ fn bitmaps_may_share_bytes_and_stand_anywhere() {
     let used =
         wire::resolve(&mut Merger::new(), &table, &mut &[&array[..]][..], &mut response).unwrap();
     assert_eq!(read_response(&response[..used]).unwrap()[0].verdict, Verdict::NothingNew);
+    assert_eq!(wire::VERSION, 4);
 }
 
 proptest! {
