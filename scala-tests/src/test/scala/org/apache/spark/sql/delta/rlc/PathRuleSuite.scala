@@ -298,7 +298,7 @@ class PathRuleSuite extends RowLevelTest {
   test("[trap 34] [P6] a winner whose log declares another cardinality conflicts") {
     val t = table()
     val a = t.begin(delete(1))
-    RawCommits.change(spark, t.name) { add =>
+    RawCommits.change(spark, t.name) { _ =>
       Some(RawCommits.descriptor(t.dir, Seq(2, 3), RawCommits.OnDisk).copy(cardinality = 1))
     }
     t.conflict[ConcurrentAppendException](a)
@@ -308,7 +308,7 @@ class PathRuleSuite extends RowLevelTest {
   test("[trap 35] [P6] a winner with a position beyond the rows of the file conflicts") {
     val t = table()
     val a = t.begin(delete(1))
-    RawCommits.change(spark, t.name) { add =>
+    RawCommits.change(spark, t.name) { _ =>
       Some(RawCommits.descriptor(t.dir, Seq(2, 10), RawCommits.OnDisk))
     }
     t.conflict[ConcurrentAppendException](a)

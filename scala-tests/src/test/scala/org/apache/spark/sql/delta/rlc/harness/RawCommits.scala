@@ -49,20 +49,20 @@ object RawCommits {
   /** Deletes the rows at `positions` of the only file of the table, beside those it has lost. */
   def delete(positions: Seq[Long], form: Form = OnDisk): Statement =
     Statement.of(s"raw delete of $positions, $form") { (session, name) =>
-      change(session, name) { add =>
-        val gone = DvFiles.positions(dir(name), asEntry(add)).toSet ++ positions
+      change(session, name) { entry =>
+        val gone = DvFiles.positions(dir(name), entry).toSet ++ positions
         Some(descriptor(dir(name), gone.toSeq.sorted, form))
       }
     }
 
   /** Commits a new deletion vector for every file that `dv` gives one. */
   def change(session: SparkSession, name: String)(
-      dv: AddFile => Option[DeletionVectorDescriptor]): Unit = {
+      dv: FileEntry => Option[DeletionVectorDescriptor]): Unit = {
     val txn = DeltaLog.forTable(session, dir(name).toString).startTransaction(None)
     // Delta's snapshot says the same, and runs jobs of Spark for it.
     val actions: Seq[Action] = new LogReplay(dir(name)).live.flatMap { entry =>
-      val add = JsonUtils.fromJson[AddFile](entry.json.toString)
-      dv(add).toSeq.flatMap { d =>
+      dv(entry).toSeq.flatMap { d =>
+        val add = JsonUtils.fromJson[AddFile](entry.json.toString)
         val (added, removed) =
           add.copy(stats = wide(add.stats)).removeRows(d, updateStats = false)
         Seq(added, removed)
@@ -74,9 +74,6 @@ object RawCommits {
   /** Statistics that say their bounds are wide; the null counts of these tables are zero. */
   private def wide(stats: String): String =
     if (stats == null) null else stats.replace("\"tightBounds\":true", "\"tightBounds\":false")
-
-  private def asEntry(add: AddFile): FileEntry =
-    LogReplay.entry(LogReplay.parse(add.json).get("add"))
 
   private def dir(name: String): Path = Paths.get(Statement.pathOf(name))
 
